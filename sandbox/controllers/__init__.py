@@ -1,0 +1,1 @@
+"""Workload controllers, written as ordinary clients of the API server."""

@@ -1,0 +1,1 @@
+"""What ends objects: evictions and budgets, garbage collection, namespace deletion, pod clean-up."""
