@@ -1,0 +1,1 @@
+"""Talking to a Kubernetes API server: connection, typed store, patches, eviction, leases, events."""

@@ -1,0 +1,56 @@
+"""Shared by every test: the runner of vector files.
+
+A test marked `@pytest.mark.vectors("NAME")` that takes the argument `vector` runs once per case of
+`tests/<package>/vectors/NAME.json` and of `DIR/NAME.json` for every `--vectors DIR` that holds such a file.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--vectors",
+        action="append",
+        default=[],
+        metavar="DIR",
+        type=Path,
+        help="also run the cases of DIR/NAME.json for every runner of vector files named NAME (repeatable)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "vectors(name): run once per case of the vector files of that name")
+    for folder in config.getoption("--vectors"):
+        if not folder.is_dir():
+            raise pytest.UsageError(f"--vectors {folder}: not a directory")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    marker = metafunc.definition.get_closest_marker("vectors")
+    if marker is None or "vector" not in metafunc.fixturenames:
+        return
+    name: str = marker.args[0]
+    files = [metafunc.definition.path.parent / "vectors" / f"{name}.json"]
+    files += [folder / f"{name}.json" for folder in metafunc.config.getoption("--vectors")]
+    found = [file for file in files if file.is_file()]
+    if not found:
+        raise pytest.UsageError(f"no file {name}.json for {metafunc.definition.nodeid}: looked at {files}")
+    cases = {file: _cases_of(file) for file in dict.fromkeys(file.resolve() for file in found)}
+    params = [
+        pytest.param(case, id=case["name"] if index == 0 else f"{case['name']}@{file.parent.name}")
+        for index, (file, listed) in enumerate(cases.items())
+        for case in listed
+    ]
+    metafunc.parametrize("vector", params)
+
+
+def _cases_of(file: Path) -> list[dict[str, Any]]:
+    document = json.loads(file.read_text())
+    cases: list[dict[str, Any]] = document.get("vectors", document.get("cases"))
+    if not cases:
+        raise pytest.UsageError(f"{file}: holds no cases under the key vectors or cases")
+    return cases
