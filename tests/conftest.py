@@ -39,13 +39,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     found = [file for file in files if file.is_file()]
     if not found:
         raise pytest.UsageError(f"no file {name}.json for {metafunc.definition.nodeid}: looked at {files}")
-    cases = {file: _cases_of(file) for file in dict.fromkeys(file.resolve() for file in found)}
-    params = [
-        pytest.param(case, id=case["name"] if index == 0 else f"{case['name']}@{file.parent.name}")
-        for index, (file, listed) in enumerate(cases.items())
-        for case in listed
-    ]
-    metafunc.parametrize("vector", params)
+    cases: dict[str, dict[str, Any]] = {}
+    for file in dict.fromkeys(file.resolve() for file in found):
+        for case in _cases_of(file):
+            _add_case(cases, case, file)
+    metafunc.parametrize("vector", [pytest.param(case, id=case_id) for case_id, case in cases.items()])
+
+
+def _add_case(cases: dict[str, dict[str, Any]], case: dict[str, Any], file: Path) -> None:
+    """One id per case: its name; a case of the same name and other content is told apart by its file and count."""
+    case_id = case["name"]
+    if cases.get(case_id, case) != case:
+        case_id = f"{case_id}@{file.parent.name}"
+    unique, count = case_id, 2
+    while cases.get(unique, case) != case:
+        unique, count = f"{case_id}-{count}", count + 1
+    cases[unique] = case
 
 
 def _cases_of(file: Path) -> list[dict[str, Any]]:
