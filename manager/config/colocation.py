@@ -1,0 +1,69 @@
+"""`colocation-config`: the cluster strategy and the exceptions for some nodes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from koord.api.errors import InvalidInput
+from manager.config.json_document import json_document
+from manager.config.schema import Fragment, FragmentReader, ListOf, Record, Scalar, combine
+from manager.config.selection import SELECTOR_SCHEMA, NodeEntry, first_match, read_entries
+from manager.config.strategy import DEFAULTS, STRATEGY_FIELDS, STRATEGY_SCHEMA, problem_with
+
+_ENTRY = Record({"name": Scalar("string"), "nodeSelector": SELECTOR_SCHEMA, **STRATEGY_FIELDS})
+_DOCUMENT: Final = Record({**STRATEGY_FIELDS, "nodeConfigs": ListOf(_ENTRY)})
+
+
+@dataclass(frozen=True, slots=True)
+class ColocationConfig:
+    """A usable configuration. `stated` is the cluster fragment as written, `cluster` the same over the defaults."""
+
+    stated: Fragment
+    cluster: Fragment
+    entries: tuple[NodeEntry, ...]
+    warnings: tuple[str, ...] = ()
+
+    def entry_for(self, labels: Mapping[str, str]) -> NodeEntry | None:
+        """The entry that applies to a node with these labels."""
+        return first_match(self.entries, labels)
+
+
+BUILT_IN: Final = ColocationConfig({}, DEFAULTS, ())
+
+
+def parse(text: str, object_ref: str) -> ColocationConfig:
+    """Read the JSON text of the key and refuse a cluster strategy that is out of range.
+
+    Raises InvalidInput as `read` does, and for the first field out of range.
+    """
+    config = read(text, object_ref)
+    if problem := problem_with(config.cluster):
+        field, _, rest = problem.partition(": ")
+        raise InvalidInput(object_ref, field, config.cluster[field], rest.partition("allowed: ")[2])
+    return config
+
+
+def read(text: str, object_ref: str) -> ColocationConfig:
+    """Read without judging the cluster strategy's ranges. An empty text or `null` states nothing.
+
+    Raises InvalidInput for text that is no JSON and for a wrong type anywhere. An entry of nodeConfigs that
+    cannot be used is neutralised, with a warning.
+    """
+    reader = FragmentReader(object_ref)
+    document = reader.read(_DOCUMENT, json_document(text, object_ref) if text else {}, "")
+    stated = {name: value for name, value in document.items() if name != "nodeConfigs"}
+    cluster = combine(STRATEGY_SCHEMA, DEFAULTS, stated)
+    entries, warnings = [], [f"{path}: unknown field, ignored" for path in reader.unknown_fields]
+    for entry in read_entries(document.get("nodeConfigs", ()), "nodeConfigs"):
+        judged = _neutralised_if_unusable(entry, cluster)
+        if judged.problem:
+            warnings.append(judged.problem)
+        entries.append(judged)
+    return ColocationConfig(stated, cluster, tuple(entries), tuple(warnings))
+
+
+def _neutralised_if_unusable(entry: NodeEntry, cluster: Fragment) -> NodeEntry:
+    if entry.problem or not (wrong := problem_with(combine(STRATEGY_SCHEMA, cluster, entry.fields))):
+        return entry
+    problem = f"{entry.path}.{wrong}; the cluster strategy applies to its nodes"
+    return NodeEntry(entry.name, entry.path, entry.selector, {}, problem)

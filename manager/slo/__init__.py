@@ -1,0 +1,1 @@
+"""What each node's agent is told: NodeSLO and NodeMetric specs, rendered from the configuration. Pure."""
