@@ -12,7 +12,7 @@ untouched item comes before a patch item only if both existed and it came first,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from koord.api.merge_schema import UNTYPED, FieldRule, MergeSchema, merge_schema
@@ -144,19 +144,9 @@ def _merge_list(original: list[Any], patch: list[Any], rule: FieldRule, path: st
 
 
 def _merge_scalars(original: list[Any], patch: list[Any], path: str) -> list[Any]:
-    if any(isinstance(item, Mapping | list) for item in patch):
-        raise StrategicMergeError(f"{path}: items of this list are scalars, the patch holds an object")
-    merged = list(original)
-    merged.extend(item for item in patch if item not in merged)
-    return _arrange(list(_unique(merged)), patch, original, "")
-
-
-def _unique(items: Iterable[Any]) -> Iterable[Any]:
-    seen: list[Any] = []
-    for item in items:
-        if item not in seen:
-            seen.append(item)
-            yield item
+    if any(isinstance(item, Mapping | list) for item in (*original, *patch)):
+        raise StrategicMergeError(f"{path}: items of this list must be scalars, not objects or lists")
+    return _arrange(list(dict.fromkeys([*original, *patch])), patch, original, "")
 
 
 def _apply_list_directives(
@@ -205,27 +195,34 @@ def _index(items: Sequence[Any], key: Any, merge_key: str) -> int | None:
 
 def _arrange(merged: list[Any], order: list[Any], live: list[Any], merge_key: str) -> list[Any]:
     """Order `merged`: what `order` names in its order, the rest woven in by the order in `live`."""
-    identify: Callable[[Any], Any] = (
-        (lambda item: item.get(merge_key) if isinstance(item, Mapping) else item)
-        if merge_key
-        else (lambda item: item)
-    )
-    wanted, before = [identify(item) for item in order], [identify(item) for item in live]
-
-    def place(places: list[Any], item: Any) -> int:
-        key = identify(item)
-        return places.index(key) if key in places else len(places)
-
-    named = sorted((i for i in merged if identify(i) in wanted), key=lambda item: place(wanted, item))
-    others = sorted((i for i in merged if identify(i) not in wanted), key=lambda item: place(before, item))
+    wanted, before = _places(order, merge_key), _places(live, merge_key)
+    keyed = [(_identity(item, merge_key), item) for item in merged]
+    nowhere = len(live)
+    named = sorted((pair for pair in keyed if pair[0] in wanted), key=lambda pair: wanted[pair[0]])
+    others = [(before.get(key, nowhere), item) for key, item in keyed if key not in wanted]
+    others.sort(key=lambda pair: pair[0])
     result: list[Any] = []
-    for item in named:
-        old_place = place(before, item)
-        # A new item has no old place: nothing may go before it. Others wait for an item they preceded.
-        while others and place(before, others[0]) < old_place < len(before):
-            result.append(others.pop(0))
+    woven = 0
+    for key, item in named:
+        old_place = before.get(key, -1)
+        # A new item has no old place: nothing goes before it. Others go before what they preceded.
+        while woven < len(others) and others[woven][0] < old_place:
+            result.append(others[woven][1])
+            woven += 1
         result.append(item)
-    return result + others
+    return result + [item for _, item in others[woven:]]
+
+
+def _places(items: list[Any], merge_key: str) -> dict[Any, int]:
+    places: dict[Any, int] = {}
+    for place, item in enumerate(items):
+        places.setdefault(_identity(item, merge_key), place)
+    return places
+
+
+def _identity(item: Any, merge_key: str) -> Any:
+    key = item.get(merge_key) if merge_key and isinstance(item, Mapping) else item
+    return repr(key) if isinstance(key, Mapping | list) else key
 
 
 def _check_order(items: list[Any], order: list[Any], merge_key: str, path: str) -> None:

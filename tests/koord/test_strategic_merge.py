@@ -241,7 +241,8 @@ VALUES = st.recursive(
 )
 OBJECTS = st.dictionaries(KEYS, VALUES, max_size=4)
 CONTAINERS = st.lists(
-    st.fixed_dictionaries({"name": KEYS}, optional={"image": st.sampled_from(["i", "j"])}), unique_by=lambda c: c["name"]
+    st.fixed_dictionaries({"name": KEYS}, optional={"image": st.sampled_from(["i", "j"])}),
+    unique_by=lambda c: c["name"],
 )
 
 
