@@ -34,7 +34,8 @@ class Cause:
 class StatusError(Exception):
     """A request is refused. The server answers with `document()` under the HTTP status `code`.
 
-    `details` is the StatusDetails document or None; `retry_after_s` adds the Retry-After header, `continue_token` lets an expired list go on.
+    `details` is the StatusDetails document or None; `retry_after_s` adds the Retry-After header; `continue_token`
+    lets the client of an expired list go on.
     """
 
     def __init__(

@@ -74,7 +74,7 @@ class _Table:
         self.floor = floor  # every change after this version is in the log
         self.waiters: set[asyncio.Event] = set()
 
-    def keys(self) -> list[Key]:
+    def ordered(self) -> list[Key]:
         if self.sorted_keys is None:
             self.sorted_keys = sorted(self.entries)
         return self.sorted_keys
@@ -120,8 +120,8 @@ class Storage:
         if table is None:
             return []
         if not namespace:
-            return [table.entries[key] for key in table.keys()]
-        keys = table.keys()
+            return [table.entries[key] for key in table.ordered()]
+        keys = table.ordered()
         start = bisect.bisect_left(keys, (namespace, ""))
         stop = bisect.bisect_left(keys, (namespace + "\0", ""))
         return [table.entries[key] for key in keys[start:stop]]

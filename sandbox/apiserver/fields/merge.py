@@ -1,0 +1,157 @@
+"""Server-side apply: an applied configuration over the live document, with ownership and conflicts. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sandbox.apiserver.fields import ownership, sets
+from sandbox.apiserver.fields.ownership import Manager, Owned, Owners
+from sandbox.apiserver.fields.types import FieldType, child, is_atomic
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class FieldConflict:
+    """A field that the applied configuration wants to change and another manager owns."""
+
+    manager: Manager
+    path: str
+    time: str
+
+    def sentence(self) -> str:
+        """`conflict with "kubectl" using apps/v1`, with the time of an updater's entry."""
+        told = f'conflict with "{self.manager.name}"'
+        if self.manager.subresource:
+            told += f' with subresource "{self.manager.subresource}"'
+        told += f" using {self.manager.api_version}"
+        if self.manager.operation == ownership.UPDATE and self.time:
+            told += f" at {self.time}"
+        return told
+
+
+class ApplyConflict(Exception):  # noqa: N818
+    """Other managers own fields that the configuration would change."""
+
+    def __init__(self, conflicts: Sequence[FieldConflict]) -> None:
+        super().__init__(summary(conflicts))
+        self.conflicts = tuple(conflicts)
+
+
+def summary(conflicts: Sequence[FieldConflict]) -> str:
+    """The message of the 409, grouped by manager as kubectl shows it."""
+    if len(conflicts) == 1:
+        return f"Apply failed with 1 conflict: {conflicts[0].sentence()}: {conflicts[0].path}"
+    grouped: dict[str, list[str]] = {}
+    for conflict in conflicts:
+        grouped.setdefault(conflict.sentence(), []).append(conflict.path)
+    lines = [f"{told}:\n" + "\n".join(f"- {path}" for path in paths) for told, paths in grouped.items()]
+    return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The merged document (its managedFields set), and whether anything but ownership changed."""
+
+    document: JsonObject
+    changed: bool
+
+
+def apply(
+    live: JsonObject, config: JsonObject, kind: FieldType, manager: Manager, now: str, *, force: bool
+) -> Applied:
+    """Apply `config` as `manager`. `live` is {} for an object to be created. Raises ApplyConflict."""
+    owners = ownership.read(live)
+    previous = owners.get(manager)
+    wanted = frozenset(sets.field_set(config, kind) - sets.STRIPPED)
+    merged = _merge(live, config, kind)
+    stale = (previous.paths if previous else frozenset()) - wanted
+    others = {other: owned for other, owned in owners.items() if other != manager}
+    pruned = _prune(merged, kind, stale, wanted.union(*(owned.paths for owned in others.values())))
+    change = sets.compare(live, pruned, kind)
+    conflicts = _conflicts(others, change)
+    if conflicts and not force:
+        raise ApplyConflict(conflicts)
+    kept = ownership.changed(others, change, manager, now, take=False)
+    time = previous.time if previous and previous.paths == wanted and change.same else now
+    kept[manager] = Owned(wanted, time)
+    metadata = {**pruned.get("metadata", {}), "managedFields": ownership.write(kept)}
+    return Applied({**pruned, "metadata": metadata}, not change.same)
+
+
+def _conflicts(others: Owners, change: sets.Comparison) -> list[FieldConflict]:
+    written = change.added | change.modified
+    return [
+        FieldConflict(other, sets.spell(path), owned.time)
+        for other, owned in sorted(others.items(), key=lambda item: item[0].name)
+        for path in sorted(owned.paths & written)
+    ]
+
+
+def _merge(live: Any, config: Any, kind: FieldType) -> Any:
+    if isinstance(live, dict) and isinstance(config, dict) and not is_atomic(kind, config):
+        merged = dict(live)
+        for name, member in config.items():
+            known = merged.get(name)
+            merged[name] = member if known is None else _merge(known, member, child(kind, name))
+        return merged
+    if isinstance(live, list) and isinstance(config, list) and not is_atomic(kind, config):
+        return _merge_lists(live, config, kind)
+    return config
+
+
+def _merge_lists(live: list[Any], config: list[Any], kind: FieldType) -> list[Any]:
+    """Applied items in the applied order; live-only items stay before the live neighbour they stood before."""
+    before, wanted = sets.keyed_items(live, kind), sets.keyed_items(config, kind)
+    if before is None or wanted is None:
+        return config
+    element = sets.element_type(kind)
+    result: list[Any] = []
+    remaining = list(before)
+    for key, item in wanted.items():
+        if key in before:
+            while remaining and remaining[0] != key:
+                head = remaining.pop(0)
+                if head not in wanted:
+                    result.append(before[head])
+            if remaining:
+                remaining.pop(0)
+            result.append(_merge(before[key], item, element))
+        else:
+            result.append(item)
+    result.extend(before[key] for key in remaining if key not in wanted)
+    return result
+
+
+def _prune(
+    document: JsonObject, kind: FieldType, stale: frozenset[sets.Path], owned: frozenset[sets.Path]
+) -> JsonObject:
+    """Remove what the manager applied before and no longer does, where nobody else owns it or anything below."""
+    if not stale - owned:
+        return document
+    ancestors = {path[:depth] for path in owned for depth in range(1, len(path) + 1)}
+    gone = {path for path in stale if path not in ancestors}
+    return _without(document, kind, (), gone) or {} if gone else document
+
+
+def _without(value: Any, kind: FieldType, path: sets.Path, gone: set[sets.Path]) -> Any:
+    """The value without the paths in `gone`; None when removing emptied it."""
+    if isinstance(value, dict) and not is_atomic(kind, value):
+        kept = {}
+        for name, member in value.items():
+            where = (*path, f"f:{name}")
+            left = None if where in gone else _without(member, child(kind, name), where, gone)
+            if left is not None or (member is None and where not in gone):
+                kept[name] = left
+        return kept if kept or not value else None
+    if isinstance(value, list) and not is_atomic(kind, value):
+        keyed = sets.keyed_items(value, kind)
+        if keyed is None:
+            return value
+        items = []
+        for key, item in keyed.items():
+            if (*path, key) not in gone:
+                left = _without(item, sets.element_type(kind), (*path, key), gone)
+                items.append({} if left is None else left)
+        return items if items or not value else None
+    return value
