@@ -3,7 +3,15 @@
 import re
 from fractions import Fraction
 
-_UNIT_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_MICRO_SIGNS = ("us", "µs", "μs")
+_UNIT_NS = {
+    "ns": 1,
+    **dict.fromkeys(_MICRO_SIGNS, 10**3),
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _LIMIT_NS = 2**63
 

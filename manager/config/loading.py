@@ -42,7 +42,7 @@ class Configuration:
     blocks: Mapping[str, BlockConfig] = field(
         default_factory=lambda: {block.key: slo.built_in(block) for block in BLOCKS}
     )
-    host_applications: HostApplicationConfig = HostApplicationConfig()
+    host_applications: HostApplicationConfig = field(default_factory=HostApplicationConfig)
     faults: tuple[KeyFault, ...] = ()
     warnings: tuple[str, ...] = ()
 

@@ -98,9 +98,7 @@ _IO_CONFIG = Record(
         "modelWriteRandIOPS": _AT_LEAST_ONE,
     }
 )
-_BLKIO = Record(
-    {"enable": _BOOL, "blocks": ListOf(Record({"name": _TEXT, "type": _TEXT, "ioCfg": _IO_CONFIG}))}
-)
+_BLKIO = Record({"enable": _BOOL, "blocks": ListOf(Record({"name": _TEXT, "type": _TEXT, "ioCfg": _IO_CONFIG}))})
 _CPU_QOS: dict[str, Schema] = {
     "enable": _BOOL,
     "groupIdentity": _INT,

@@ -53,22 +53,23 @@ DEFAULTS: Final[Fragment] = {
     "midStaticMemoryReservedPercent": 0,
 }
 
-_POSITIVE = (
-    "metricAggregateDurationSeconds",
-    "metricReportIntervalSeconds",
-    "degradeTimeMinutes",
-    "updateTimeThresholdSeconds",
-    "resourceDiffThreshold",
-)
-_NOT_NEGATIVE = (
-    "cpuReclaimThresholdPercent",
-    "memoryReclaimThresholdPercent",
-    "midStaticCPUReservedPercent",
-    "midStaticMemoryReservedPercent",
-    "batchCPUThresholdPercent",
-    "batchMemoryThresholdPercent",
-)
-_PERCENT = ("midCPUThresholdPercent", "midMemoryThresholdPercent", "midUnallocatedPercent")
+# Field names with the closed range that is usable; None: no upper bound.
+_RANGES: Final[dict[str, tuple[float, float | None]]] = {
+    "metricAggregateDurationSeconds": (1, None),
+    "metricReportIntervalSeconds": (1, None),
+    "degradeTimeMinutes": (1, None),
+    "updateTimeThresholdSeconds": (1, None),
+    "resourceDiffThreshold": (5e-324, None),
+    "cpuReclaimThresholdPercent": (0, None),
+    "memoryReclaimThresholdPercent": (0, None),
+    "midStaticCPUReservedPercent": (0, None),
+    "midStaticMemoryReservedPercent": (0, None),
+    "batchCPUThresholdPercent": (0, None),
+    "batchMemoryThresholdPercent": (0, None),
+    "midCPUThresholdPercent": (0, 100),
+    "midMemoryThresholdPercent": (0, 100),
+    "midUnallocatedPercent": (0, 100),
+}
 
 
 class Strategy(msgspec.Struct, frozen=True, rename="camel"):
@@ -99,17 +100,19 @@ class Strategy(msgspec.Struct, frozen=True, rename="camel"):
 
 def problem_with(merged: Fragment) -> str:
     """Why a merged strategy cannot be used, as `field: value: allowed`, or "" when it can."""
-    for names, is_legal, allowed in (
-        (_POSITIVE, lambda number: number > 0, "above 0"),
-        (_NOT_NEGATIVE, lambda number: number >= 0, "0 or above"),
-        (_PERCENT, lambda number: 0 <= number <= 100, "0 to 100"),
-    ):
-        for name in names:
-            if name in merged and not is_legal(merged[name]):
-                return f"{name}: invalid value {merged[name]}: allowed: {allowed}"
+    for name, (lowest, highest) in _RANGES.items():
+        number = merged.get(name)
+        if number is not None and (number < lowest or (highest is not None and number > highest)):
+            return f"{name}: invalid value {number}: allowed: {_in_words(lowest, highest)}"
     if not merged["metricMemoryCollectPolicy"]:
         return 'metricMemoryCollectPolicy: invalid value "": allowed: any name the NodeMetric CRD lists'
     return ""
+
+
+def _in_words(lowest: float, highest: float | None) -> str:
+    if highest is not None:
+        return f"{lowest} to {highest}"
+    return f"{lowest} or above" if lowest in (0, 1) else "above 0"
 
 
 def typed(merged: Fragment) -> Strategy:

@@ -1,0 +1,1 @@
+"""How much of a node can be sold again as batch resources, and when the node object must be written. Pure."""
