@@ -125,7 +125,7 @@ def _leaf(value: Any, scalar: Scalar, path: str) -> Any:
         raise _wrong(value, path, _GO_NAMES[scalar])
     if scalar is Scalar.QUANTITY:
         try:
-            return quantity.canonical(str(value) if isinstance(value, int) else value)
+            return quantity.canonical(value if isinstance(value, float) else str(value))
         except ValueError:
             raise WrongType(QUANTITY_RULE) from None
     return value

@@ -50,9 +50,7 @@ def compare(old: JsonObject, new: JsonObject, kind: FieldType) -> Comparison:
     """The fields in which `new` differs from `old`, without what the server owns."""
     result = Comparison()
     _compare_maps(old, new, kind, (), result)
-    for paths in (result.added, result.modified, result.removed):
-        paths -= STRIPPED
-    return result
+    return Comparison(result.added - STRIPPED, result.modified - STRIPPED, result.removed - STRIPPED)
 
 
 def _collect(value: Any, kind: FieldType, path: Path, found: PathSet) -> None:
