@@ -1,0 +1,1 @@
+"""Measuring: counters into rates, rates into rings, rings into averages and percentiles."""
