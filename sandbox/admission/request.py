@@ -9,27 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from sandbox.apiserver.kinds import Kind
+
 JsonObject = dict[str, Any]
 
 CREATE = "CREATE"
 UPDATE = "UPDATE"
 DELETE = "DELETE"
 CONNECT = "CONNECT"
-
-
-class ResourceKind(Protocol):
-    """What admission must know of a kind; the API server's own Kind has these attributes."""
-
-    @property
-    def group(self) -> str: ...
-    @property
-    def version(self) -> str: ...
-    @property
-    def plural(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def namespaced(self) -> bool: ...
 
 
 class Reader(Protocol):
@@ -53,7 +40,7 @@ class AdmissionRequest:
     """
 
     operation: str
-    kind: ResourceKind
+    kind: Kind
     subresource: str = ""
     namespace: str = ""
     name: str = ""
