@@ -17,7 +17,7 @@ from sandbox.node.mounts import USED_CONTROLLERS, CgroupMounts
 log = logging.getLogger("koord.sandbox.cgroups")
 
 
-class CgroupsUnavailable(Exception):
+class CgroupsUnavailable(Exception):  # noqa: N818 - what is the case
     """No hierarchy can be written; the message says why for each. Processes can still run, unconfined."""
 
 
@@ -134,7 +134,8 @@ class CgroupTree:
 
     def remove(self, path: PurePosixPath) -> bool:
         """Remove the directory and what is below it; False while something in it is still alive."""
-        return all([remove_tree(self._directory(hierarchy, path)) for hierarchy in self.hierarchies])
+        removed = [remove_tree(self._directory(hierarchy, path)) for hierarchy in self.hierarchies]
+        return all(removed)
 
     def _directory(self, hierarchy: Hierarchy, path: PurePosixPath) -> Path:
         return hierarchy.root / self.parent / path
@@ -144,13 +145,12 @@ def _knobs(hierarchy: Hierarchy, settings: CgroupSettings) -> list[tuple[str, st
     v1 = hierarchy.version == 1
     knobs: list[tuple[str, str]] = []
     if "cpu" in hierarchy.controllers:
-        quota = settings.quota_us
-        if v1:
-            knobs += [("cpu.shares", str(settings.shares)), ("cpu.cfs_period_us", str(PERIOD_US))]
-            knobs.append(("cpu.cfs_quota_us", "-1" if quota is None else str(quota)))
-        else:
-            knobs.append(("cpu.weight", str(settings.weight)))
-            knobs.append(("cpu.max", f"{'max' if quota is None else quota} {PERIOD_US}"))
+        knobs.append(("cpu.shares", str(settings.shares)) if v1 else ("cpu.weight", str(settings.weight)))
+        if settings.quota_us is not None and v1:
+            knobs.append(("cpu.cfs_period_us", str(PERIOD_US)))
+            knobs.append(("cpu.cfs_quota_us", str(settings.quota_us)))
+        elif settings.quota_us is not None:
+            knobs.append(("cpu.max", f"{settings.quota_us} {PERIOD_US}"))
     if "memory" in hierarchy.controllers and settings.memory_bytes is not None:
         knobs.append(("memory.limit_in_bytes" if v1 else "memory.max", str(settings.memory_bytes)))
     return knobs

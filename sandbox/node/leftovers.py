@@ -28,7 +28,7 @@ CLEANING_DEADLINE_S = 20.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.002, 0.1
 
 
-class RunIsAlive(Exception):
+class RunIsAlive(Exception):  # noqa: N818 - what is the case
     """Another process holds the run's lock."""
 
 
@@ -146,7 +146,9 @@ def clean_run(directory: Path) -> Cleaned:
     """
     journal = directory / JOURNAL
     trace = read_trace(journal) if journal.is_file() else Trace()
-    ended, removed, stuck = 0, [], []
+    ended = 0
+    removed: list[str] = []
+    stuck: list[str] = []
     if trace.boot == identity.boot_id():
         ours = [path for path, inode in trace.cgroups.items() if _is_ours(path, inode)]
         ended = _end_processes(trace, ours)

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import field
 
 from koord.api import objects
+from koord.api.quantity import QuantityText
 from koord.kube.resources import Resource
 
 ANNOTATION_RUN_SECONDS = "sandbox.koord/run-seconds"
@@ -32,7 +33,7 @@ class ResourceFieldSelector(Struct, frozen=True):
 
     resource: str = ""
     container_name: str = ""
-    divisor: objects.QuantityText = "1"
+    divisor: QuantityText = "1"
 
 
 class EnvVarSource(Struct, frozen=True):
@@ -144,9 +145,7 @@ class NodeSelector(Struct, frozen=True):
 class NodeAffinity(Struct, frozen=True):
     """The required half of a pod's node affinity."""
 
-    required: NodeSelector | None = field(
-        name="requiredDuringSchedulingIgnoredDuringExecution", default=None
-    )
+    required: NodeSelector | None = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
 
 
 class Affinity(Struct, frozen=True):
