@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types layers check lock clean
+.PHONY: help install demo test kubernetes lint types layers check lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ demo: $(STAMP) ## Run colocation on this machine: alone, plain Kubernetes, Koord
 
 test: $(STAMP) ## Run all tests (what needs root or writable cgroups is skipped aloud without them)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+kubernetes: ## Build a real control plane for the tests into .kubernetes/bin (needs Go; minutes the first time)
+	tests/kubernetes/cluster/build.sh .kubernetes/bin
 
 lint: $(STAMP) ## Check style
 	$(BIN)/ruff check .
