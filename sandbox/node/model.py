@@ -160,6 +160,7 @@ class PodSpec(objects.PodSpec, frozen=True):
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     affinity: Affinity | None = None
+    scheduling_gates: tuple[dict[str, Any], ...] = ()
     host_network: bool = False
     active_deadline_seconds: int | None = None
     service_account_name: str = ""
