@@ -1,6 +1,6 @@
 """Deciding the batch resources of one node from its facts, its report and its pods."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from manager.config.resolve import Resolved
 from manager.overcommit.amounts import ceil_div
@@ -15,7 +15,7 @@ from manager.overcommit.sums import ProtectedSums, add_up
 def decide(
     facts: NodeFacts,
     report: UsageReport | None,
-    pods: Sequence[PodShare],
+    pods: Collection[PodShare],
     resolved: Resolved,
     now_s: float,
     cpu_normalization: float | None = None,

@@ -12,6 +12,7 @@ from manager.overcommit.amounts import ZERO, Amounts, read_amounts
 from manager.overcommit.pod_share import UNPROTECTED, PodKey
 
 _UNPROTECTED_NAMES = frozenset(str(band) for band in UNPROTECTED)
+_NOTABLE_SKEW_S = 30.0
 _PROTECTED_HOST_BANDS = frozenset({str(PriorityBand.PROD), str(PriorityBand.MID)})
 
 
@@ -39,9 +40,11 @@ class UsageReport:
     problems: tuple[str, ...] = ()
 
 
-def read_report(metric: NodeMetric) -> UsageReport:
+def read_report(metric: NodeMetric, received_s: float | None = None) -> UsageReport:
     """Read a NodeMetric. Never raises.
 
+    received_s: when it arrived, by the manager's clock. A report from the future counts as made then, so that an
+    agent with a wrong clock that dies does not keep its node's numbers alive; None takes any time as it is.
     An unreadable pod is left out, so that the pod counts by its request; an unreadable time or system usage makes
     the report unusable, because without them nothing safe can be said.
     """
@@ -49,6 +52,10 @@ def read_report(metric: NodeMetric) -> UsageReport:
     where = f"NodeMetric/{metric.metadata.name}: status"
     problems: list[str] = []
     updated_s = _read_time(status.update_time, where, problems)
+    if updated_s is not None and received_s is not None and updated_s > received_s:
+        if updated_s > received_s + _NOTABLE_SKEW_S:
+            problems.append(f"{where}.updateTime: {updated_s - received_s:.0f} s ahead of the manager's clock")
+        updated_s = received_s
     if status.node_metric is None:
         return UsageReport(updated_s, False, problems=tuple(problems))
     system: Amounts | None = ZERO

@@ -1,0 +1,253 @@
+"""Cases of the batch decision that no recorded vector has: broken input, clocks, who counts."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from koord.api.objects import Node, Pod
+from koord.api.slo import NodeMetric
+from koord.api.timestamps import parse_rfc3339
+from manager.config import colocation
+from manager.config.resolve import Resolved, resolve
+from manager.overcommit import node_facts, pod_share
+from manager.overcommit.cpu_list import count_cpus
+from manager.overcommit.decide import decide
+from manager.overcommit.decision import Batch, BatchDecision, Reason
+from manager.overcommit.node_patch import status_patch
+from manager.overcommit.report import read_report
+from manager.overcommit.write_rule import WriteReason, WriteVerdict, judge
+
+NOW = "2026-01-01T12:00:00Z"
+NOW_S = parse_rfc3339(NOW)
+ORIGIN = "node.koordinator.sh/originExtendedAllocatable"
+
+
+def strategy(text: str = '{"enable": true}') -> Resolved:
+    return resolve(colocation.parse(text, "ConfigMap/x"), {}, {})
+
+
+def node(batch: tuple[str, str] | None = None, annotations: dict[str, str] | None = None, **capacity: str) -> Node:
+    amounts: dict[str, Any] = {"cpu": "32", "memory": "64Gi", **capacity}
+    if batch:
+        amounts |= {"kubernetes.io/batch-cpu": batch[0], "kubernetes.io/batch-memory": batch[1]}
+    document = {
+        "metadata": {"name": "n", "annotations": annotations or {}},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+    return msgspec.convert(document, Node)
+
+
+def metric(*pods: tuple[str, str, str], system: Any = "1", updated: str | None = NOW, **more: Any) -> NodeMetric:
+    status: dict[str, Any] = {
+        "updateTime": updated,
+        "nodeMetric": {"systemUsage": {"resources": {"cpu": system, "memory": "1Gi"}}},
+        "podsMetric": [
+            {"namespace": "default", "name": name, "podUsage": {"resources": {"cpu": cpu, "memory": memory}}}
+            for name, cpu, memory in pods
+        ],
+        **more,
+    }
+    return msgspec.convert({"metadata": {"name": "n"}, "status": status}, NodeMetric)
+
+
+def pod(name: str, cpu: Any = "10", priority: int = 9500, names: tuple[str, str] = ("cpu", "memory")) -> Pod:
+    requests = dict(zip(names, (cpu, "8Gi"), strict=True))
+    document = {
+        "metadata": {"namespace": "default", "name": name},
+        "spec": {"nodeName": "n", "priority": priority, "containers": [{"resources": {"requests": requests}}]},
+        "status": {"phase": "Running"},
+    }
+    return msgspec.convert(document, Pod)
+
+
+def decided(
+    on: Node, report: NodeMetric | None, *pods: Pod, resolved: Resolved | None = None, received_s: float | None = None
+) -> BatchDecision:
+    shares = [pod_share.derive(each) for each in pods]
+    read = read_report(report, received_s) if report else None
+    return decide(node_facts.derive(on), read, shares, resolved or strategy(), NOW_S)
+
+
+def test_a_pod_without_sample_counts_by_its_request_and_is_named() -> None:
+    decision = decided(node(), metric(("a", "7", "4Gi")), pod("a"), pod("new"))
+    assert decision.calculated is not None
+    assert decision.calculated.cpu == 32000 - 12800 - 1000 - 7000 - 10000
+    assert decision.unmeasured == (("default", "new"),)
+
+
+def test_a_batch_pod_that_just_ended_changes_nothing() -> None:
+    report = msgspec.structs.replace(metric(("be", "1", "1Gi")))
+    ended = msgspec.structs.replace(report.status.pods_metric[0], priority="koord-batch")
+    status = msgspec.structs.replace(report.status, pods_metric=(ended,))
+    report = msgspec.structs.replace(report, status=status)
+    batch_pod = pod("be", priority=5500)
+    assert decided(node(), report, batch_pod).calculated == decided(node(), report).calculated
+
+
+def test_mid_pods_count_by_the_mid_names_that_admission_wrote() -> None:
+    resolved = strategy('{"enable": true, "memoryCalculatePolicy": "request"}')
+    mid = pod("m", "4000", 7500, ("kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"))
+    decision = decided(node(), metric(), mid, resolved=resolved)
+    assert decision.cpu is not None
+    assert decision.memory is not None
+    assert decision.cpu.protected_requests == 4 * 10**9
+    assert decision.memory.protected_requests == 8 * 2**30 * 10**9
+
+
+def test_reservations_count_once_by_the_larger_one() -> None:
+    resolved = strategy('{"enable": true, "memoryCalculatePolicy": "request", "memoryReclaimThresholdPercent": 80}')
+    reserved = {"node.koordinator.sh/reservation": '{"resources": {"memory": "4Gi"}}'}
+    held_back = msgspec.structs.replace(
+        node(annotations=reserved).status, allocatable={"cpu": "32", "memory": "62Gi"}
+    )
+    on = msgspec.structs.replace(node(annotations=reserved), status=held_back)
+    decision = decided(on, metric(), resolved=resolved)
+    assert decision.memory is not None
+    assert decision.memory.reserved == 4 * 2**30 * 10**9
+
+
+def test_a_report_without_node_usage_is_not_trusted() -> None:
+    decision = decided(node(), metric(nodeMetric=None))
+    assert (decision.reason, decision.published) == (Reason.REPORT_UNUSABLE, None)
+
+
+@pytest.mark.parametrize("system", ["lots", "1.2.3"])
+def test_an_unreadable_system_usage_makes_the_report_unusable_and_says_so(system: str) -> None:
+    decision = decided(node(), metric(system=system))
+    assert decision.reason is Reason.REPORT_UNUSABLE
+    assert any("systemUsage" in note for note in decision.notes)
+
+
+def test_an_unreadable_pod_usage_counts_the_pod_by_its_request() -> None:
+    decision = decided(node(), metric(("a", "lots", "4Gi")), pod("a"))
+    assert decision.unmeasured == (("default", "a"),)
+    assert any("default/a" in note for note in decision.notes)
+
+
+def test_an_unreadable_update_time_is_no_time() -> None:
+    assert decided(node(), metric(updated="yesterday")).reason is Reason.REPORT_WITHOUT_TIME
+
+
+def test_a_report_from_the_future_expires_as_if_it_were_from_now() -> None:
+    decision = decided(node(), metric(updated="2026-01-01T20:00:00Z"), received_s=NOW_S)
+    assert decision.expires_at_s == NOW_S + 15 * 60
+    assert any("ahead" in note for note in decision.notes)
+
+
+def test_negative_usage_is_no_gift() -> None:
+    assert (
+        decided(node(), metric(("a", "-5", "1Gi")), pod("a")).calculated
+        == decided(node(), metric(("a", "0", "1Gi")), pod("a")).calculated
+    )
+
+
+def test_a_reclaim_percent_out_of_all_bounds_does_not_overflow() -> None:
+    for percent in (-(2**63), 2**63 - 1):
+        resolved = resolve(
+            colocation.parse('{"enable": true}', "x"),
+            {},
+            {"node.koordinator.sh/colocation-strategy": f'{{"cpuReclaimThresholdPercent": {percent}}}'},
+        )
+        decision = decided(node(), metric(), resolved=resolved)
+        assert decision.calculated is not None
+        assert decision.calculated.cpu >= 0
+
+
+@pytest.mark.parametrize("text", ["NaN", "inf", "-0.5", "1e400", "0x1p-2", "1_0", " 1", "", "half"])
+def test_a_ratio_label_that_is_no_plain_number_is_ignored_and_noted(text: str) -> None:
+    resolved = resolve(colocation.parse("{}", "x"), {"node.koordinator.sh/cpu-reclaim-ratio": text}, {})
+    assert resolved.strategy.cpu_reclaim_threshold_percent == 60
+    assert resolved.notes
+
+
+def test_the_source_of_every_value_is_known() -> None:
+    config = colocation.parse(
+        '{"enable": true, "degradeTimeMinutes": 9, "nodeConfigs": [{"name": "gpu", "nodeSelector": {},'
+        ' "memoryReclaimThresholdPercent": 50}]}',
+        "x",
+    )
+    resolved = resolve(config, {"node.koordinator.sh/cpu-reclaim-ratio": "0.7"}, {})
+    assert resolved.source_of("degradeTimeMinutes") == "cluster strategy"
+    assert resolved.source_of("memoryReclaimThresholdPercent") == "nodeConfigs[0] (gpu)"
+    assert resolved.source_of("cpuReclaimThresholdPercent") == "label node.koordinator.sh/cpu-reclaim-ratio"
+    assert resolved.source_of("resourceDiffThreshold") == "built-in default"
+
+
+# Writing
+
+
+def verdict(on: Node, report: NodeMetric | None, since_s: float = 1.0) -> WriteVerdict:
+    facts = node_facts.derive(on)
+    return judge(facts, decided(on, report), since_s)
+
+
+def published(decision: BatchDecision) -> Batch:
+    assert decision.published is not None
+    return decision.published
+
+
+def test_a_node_that_shows_the_decision_is_not_written_however_old_the_write() -> None:
+    wanted = published(decided(node(), metric()))
+    origin = (
+        f'{{"resources":{{"kubernetes.io/batch-cpu":"{wanted.cpu}","kubernetes.io/batch-memory":{wanted.memory}}}}}'
+    )
+    on = node((str(wanted.cpu), str(wanted.memory)), {ORIGIN: origin})
+    assert verdict(on, metric(), 1e9) == WriteVerdict(False, WriteReason.UNCHANGED)
+
+
+def test_a_node_that_never_took_part_is_never_touched() -> None:
+    assert verdict(node(), None, 1e9).reason is WriteReason.UNCHANGED
+
+
+def test_a_small_difference_waits_for_the_interval_and_says_when() -> None:
+    wanted = published(decided(node(), metric()))
+    on = node((str(wanted.cpu + 100), str(wanted.memory)))
+    assert verdict(on, metric(), 100.0) == WriteVerdict(False, WriteReason.BELOW_THRESHOLD, 200.0)
+    assert verdict(on, metric(), 301.0) == WriteVerdict(True, WriteReason.OVERDUE)
+
+
+def test_a_large_difference_an_appearance_and_an_end_are_written_at_once() -> None:
+    wanted = published(decided(node(), metric()))
+    moved = node((str(wanted.cpu * 2), str(wanted.memory)))
+    assert verdict(moved, metric()).reason is WriteReason.MOVED
+    assert verdict(node(), metric()).reason is WriteReason.APPEARS
+    assert verdict(moved, None).reason is WriteReason.DISAPPEARS
+    assert verdict(node(("what", "1")), metric()).reason is WriteReason.MOVED
+
+
+def test_only_one_of_capacity_and_allocatable_is_a_difference() -> None:
+    wanted = published(decided(node(), metric()))
+    whole = node((str(wanted.cpu), str(wanted.memory)))
+    status = msgspec.structs.replace(whole.status, allocatable=node().status.allocatable)
+    assert verdict(msgspec.structs.replace(whole, status=status), metric()).reason is WriteReason.APPEARS
+
+
+def test_the_patch_holds_owned_keys_only_and_keeps_what_others_recorded() -> None:
+    on = node(annotations={ORIGIN: '{"resources":{"kubernetes.io/mid-cpu":"5"}}'})
+    patch = status_patch(node_facts.derive(on), decided(on, metric()))
+    names = {"kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"}
+    assert set(patch) == {"status", "metadata"}
+    assert set(patch["status"]) == {"capacity", "allocatable"}
+    assert set(patch["status"]["capacity"]) == set(patch["status"]["allocatable"]) == names
+    recorded = msgspec.json.decode(patch["metadata"]["annotations"][ORIGIN])
+    assert set(recorded["resources"]) == names | {"kubernetes.io/mid-cpu"}
+
+
+def test_removing_is_a_null_for_each_resource_and_zeros_in_the_annotation() -> None:
+    on = node(("5", "5"), {ORIGIN: '{"resources":{"kubernetes.io/batch-cpu":"5","kubernetes.io/batch-memory":"5"}}'})
+    patch = status_patch(node_facts.derive(on), decided(on, None))
+    gone = {"kubernetes.io/batch-cpu": None, "kubernetes.io/batch-memory": None}
+    assert patch["status"] == {"capacity": gone, "allocatable": gone}
+    assert '"kubernetes.io/batch-cpu":"0"' in patch["metadata"]["annotations"][ORIGIN]
+
+
+@pytest.mark.parametrize(("text", "count"), [("0-3,8", 5), ("0", 1), ("1,1,0-1", 2), (" 2 , 3", 2)])
+def test_cpu_lists_count_distinct_cpus(text: str, count: int) -> None:
+    assert count_cpus(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "a", "3-1", "1-", "-1", "0-99999999999"])
+def test_what_is_no_cpu_list_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="invalid cpu list"):
+        count_cpus(text)
