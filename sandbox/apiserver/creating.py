@@ -1,0 +1,83 @@
+"""POST: a new object enters the store."""
+
+from dataclasses import replace
+from typing import Any
+
+from sandbox.admission.request import CREATE
+from sandbox.apiserver import conversion, metadata, status, strategy, writing
+from sandbox.apiserver.addresses import AddressPool
+from sandbox.apiserver.calls import Call
+from sandbox.apiserver.storage import Entry
+from sandbox.apiserver.writing import Desk
+
+JsonObject = dict[str, Any]
+
+NAME_ATTEMPTS = 8
+
+
+class Creator:
+    """Creates objects of every kind."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._addresses = AddressPool(desk.storage)
+
+    async def create(self, call: Call, body: JsonObject) -> Entry:
+        """Admit and store a new object. Raises StatusError."""
+        document = writing.read_identity(call, body)
+        document = self._desk.read_typed(call, document)
+        return await self.create_read(call, document)
+
+    async def create_read(self, call: Call, document: JsonObject) -> Entry:
+        """As `create`, for a document already read against its type (an applied configuration).
+
+        managedFields that the document brings stay as they are.
+        """
+        desk = self._desk
+        prepared = self._prepare(call, document)
+        named = replace(call, name=prepared["metadata"].get("name", ""))
+        admitted = await desk.admit(named, CREATE, prepared, None)
+        admitted = strategy.complete_create(call.kind, admitted)
+        base = admitted["metadata"].get("generateName", "")
+        generated = not admitted["metadata"].get("name")
+        if generated and not base:
+            cause = status.Cause(
+                "FieldValueRequired", "Required value: name or generateName is required", "metadata.name"
+            )
+            raise status.invalid(call.kind.group, call.kind.kind, "", [cause])
+        if "managedFields" not in document["metadata"]:
+            admitted = desk.owned(call, admitted, None)
+        for attempt in range(NAME_ATTEMPTS):
+            if generated:
+                name = metadata.generated_name(base, desk.randomness)
+                admitted = {**admitted, "metadata": {**admitted["metadata"], "name": name}}
+            try:
+                return self._store(call, admitted)
+            except status.StatusError as error:
+                if error.reason != "AlreadyExists" or not generated or attempt == NAME_ATTEMPTS - 1:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    def _prepare(self, call: Call, document: JsonObject) -> JsonObject:
+        desk = self._desk
+        prepared = metadata.for_create(document, call.kind, desk.new_uid(), desk.now())
+        if (call.kind.group, call.kind.plural) == ("batch", "jobs") and not prepared["metadata"].get("name"):
+            base = prepared["metadata"].get("generateName", "")
+            if base:  # its selector's labels carry the name, so it is needed before admission
+                name = metadata.generated_name(base, desk.randomness)
+                prepared = {**prepared, "metadata": {**prepared["metadata"], "name": name}}
+        prepared = strategy.prepare_create(call.kind, prepared)
+        if (call.kind.group, call.kind.plural) == ("", "services"):
+            prepared = self._addresses.with_cluster_ip(prepared)
+        return prepared
+
+    def _store(self, call: Call, document: JsonObject) -> Entry:
+        desk = self._desk
+        resource = conversion.storage_of(call.kind)
+        stored = desk.stored(call.kind, document)
+        if not call.options.dry_run:
+            return desk.storage.create(resource, stored)
+        entry = Entry(stored, 0)
+        if desk.storage.get(resource, *entry.key) is not None:
+            raise status.already_exists(call.kind.group, call.kind.plural, entry.key[1])
+        return entry
