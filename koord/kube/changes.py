@@ -12,7 +12,7 @@ from koord.kube.resources import Key, Resource
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Change(Generic[T]):
     """One step of the collection's history.
 
@@ -32,8 +32,13 @@ class Change(Generic[T]):
         return current
 
 
-def changes_of_upsert(resource: Resource[T], known: Mapping[Key, T], new: T) -> Iterator[Change[T]]:
-    """The changes that make `new` known: none when this state of it is known already."""
+def changes_of_upsert(
+    resource: Resource[T], known: Mapping[Key, T], new: T, *, by_content: bool = False
+) -> Iterator[Change[T]]:
+    """The changes that make `new` known: none when this state of it is known already.
+
+    `by_content`: equal resourceVersions prove nothing, compare the objects.
+    """
     key, uid, resource_version = resource.identify(new)
     old = known.get(key)
     if old is None:
@@ -44,7 +49,7 @@ def changes_of_upsert(resource: Resource[T], known: Mapping[Key, T], new: T) -> 
         # The name was used again, and the events between were missed.
         yield Change("deleted", old, None)
         yield Change("added", None, new)
-    elif resource_version != old_version or not resource_version:
+    elif resource_version != old_version or not resource_version or (by_content and old != new):
         yield Change("updated", old, new)
 
 
@@ -63,14 +68,19 @@ def changes_of_removal(known: Mapping[Key, T], key: Key) -> Iterator[Change[T]]:
 
 
 def changes_of_listing(
-    resource: Resource[T], known: Mapping[Key, T], items: Collection[T], bad: Collection[BadObject]
+    resource: Resource[T],
+    known: Mapping[Key, T],
+    items: Collection[T],
+    bad: Collection[BadObject],
+    *,
+    by_content: bool = False,
 ) -> list[Change[T]]:
     """The changes that turn `known` into the listed collection, deletions first."""
     listed = {resource.identify(item).key: item for item in items}
     present = listed.keys() | {entry.key for entry in bad}
-    changes = [Change[T]("deleted", old, None) for key, old in known.items() if key not in present]
+    changes: list[Change[T]] = [Change("deleted", old, None) for key, old in known.items() if key not in present]
     for entry in bad:
         changes.extend(changes_of_bad(resource, known, entry))
     for item in listed.values():
-        changes.extend(changes_of_upsert(resource, known, item))
+        changes.extend(changes_of_upsert(resource, known, item, by_content=by_content))
     return changes

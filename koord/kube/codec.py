@@ -36,7 +36,7 @@ class BadObject:
         return f"{self.kind}/{self.key}: {self.problem}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DecodedPage(Generic[T]):
     """One page of a list. `continue_token` "" means that it is the last."""
 
@@ -46,7 +46,7 @@ class DecodedPage(Generic[T]):
     continue_token: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Upsert(Generic[T]):
     """ADDED or MODIFIED; which of them, the receiver's own state says."""
 

@@ -31,7 +31,7 @@ class Identity(NamedTuple):
     resource_version: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Resource(Generic[T]):
     """One served kind. `type` is the struct its objects decode into, or dict for raw ones."""
 

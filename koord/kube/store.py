@@ -110,6 +110,9 @@ class Store(Generic[T]):
         self._synced = asyncio.Event()
         self._version = ""
         self._doubtful = False
+        """The server was lost: its history may be another one now."""
+        self._rewound = False
+        """Its history is another one: equal versions may stand for different states."""
         self._broken_watches = 0
         self._backoff = Backoff()
         self._running = False
@@ -203,6 +206,7 @@ class Store(Generic[T]):
         except ApiError as error:
             if "ResourceVersionTooLarge" in error.causes:
                 self._version = ""
+                self._rewound = True
             return self._note_failure(error)
 
     async def _list(self) -> None:
@@ -213,12 +217,14 @@ class Store(Generic[T]):
         self._lists += 1
         metrics.STORE_LISTS.labels(str(self.resource)).inc()
         self._undecodable += len(page.bad)
-        found = changes.changes_of_listing(self.resource, self._objects, page.items, page.bad)
+        found = changes.changes_of_listing(
+            self.resource, self._objects, page.items, page.bad, by_content=self._rewound
+        )
         for start in range(0, len(found), CHANGES_AT_ONCE):
             self._apply(found[start : start + CHANGES_AT_ONCE])
             await asyncio.sleep(0)
         self._version = page.resource_version
-        self._doubtful = False
+        self._doubtful = self._rewound = False
         self._broken_watches = 0
         self._last_sync = time.time()
         self._note_contact()
@@ -246,6 +252,7 @@ class Store(Generic[T]):
                 page.resource_version,
             )
             self._version = ""
+            self._rewound = True
         self._doubtful = False
 
     async def _watch(self) -> float:
@@ -299,6 +306,7 @@ class Store(Generic[T]):
 
     def _advance(self, version: str) -> None:
         if is_older(version, self._version):
+            self._rewound = True
             raise Gone(0, "VersionWentBack", f"version {version} after {self._version}")
         self._version = version or self._version
         self._note_contact(progress=True)
