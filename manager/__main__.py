@@ -10,6 +10,7 @@ from koord.kube.events import EventRecorder
 from koord.kube.lease import LeaderElection, default_identity
 from koord.logs import LEVELS
 from koord.process import Process
+from manager.control import garbage
 from manager.control.announcing import Announcer
 from manager.control.controller import Controller, Settings
 
@@ -20,6 +21,7 @@ LEASE_NAME = "koordinator-manager"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until a signal; returns the exit code."""
     flags = build_parser().parse_args(arguments)
+    garbage.collect_rarely()
     process = Process(COMPONENT, flags.health_port, log_level=flags.log_level)
 
     async def compose() -> None:

@@ -11,6 +11,7 @@ from koord.kube.changes import Change
 from koord.kube.client import Client
 from koord.kube.resources import NODE_METRICS, NODES, PODS, raw
 from koord.kube.store import Store
+from manager.control import garbage
 from manager.control.announcing import Announcer
 from manager.control.batch_resources import BatchResources
 from manager.control.configuration_watch import ConfigurationWatch
@@ -87,9 +88,14 @@ class Controller:
         """Whether everything needed for a decision is known."""
         return all(store.statistics.synced for store in self.stores)
 
+    async def wait_synced(self) -> None:
+        """Return once everything needed for a decision is known."""
+        await asyncio.gather(*(store.wait_synced() for store in self.stores))
+
     async def lead(self) -> None:
         """Decide and write for ever; call while holding the lease, cancel when it is lost."""
-        await asyncio.gather(*(store.wait_synced() for store in self.stores))
+        await self.wait_synced()
+        garbage.spare_what_exists()
         self._wake_all()
         async with asyncio.TaskGroup() as group:
             for queue in self._queues:

@@ -16,5 +16,5 @@ class WriteBudget:
     async def take(self) -> None:
         """Return when the next write may start."""
         async with self._turn:
-            while not self._bucket.take(time.monotonic()):
-                await asyncio.sleep(self._bucket.seconds_until_next(time.monotonic()))
+            await asyncio.sleep(self._bucket.seconds_until_next(time.monotonic()))
+            self._bucket.take(time.monotonic())

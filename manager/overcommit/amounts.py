@@ -4,7 +4,9 @@ from typing import NamedTuple
 
 from koord.api import names, quantity
 from koord.api.objects import ResourceList
-from koord.api.quantity import NANO_PER_MILLI
+from koord.api.quantity import NANO, NANO_PER_MILLI
+
+_PLAIN_CHARS = 20
 
 
 class Amounts(NamedTuple):
@@ -31,9 +33,27 @@ ZERO = Amounts(0, 0)
 
 def read_amounts(resources: ResourceList) -> Amounts:
     """cpu and memory of a resource list; a missing name is 0. Raises InvalidQuantity."""
-    cpu = resources.get(names.CPU)
-    memory = resources.get(names.MEMORY)
-    return Amounts(0 if cpu is None else quantity.nano(cpu), 0 if memory is None else quantity.nano(memory))
+    return Amounts(cpu_nano(resources), memory_nano(resources))
+
+
+# Reports bring thousands of different numbers a second, nearly all written as "<digits>m" cores or "<digits>" bytes:
+# these two spellings skip the general parser and its memory of texts, which such numbers would only wash out.
+
+
+def cpu_nano(resources: ResourceList) -> int:
+    """cpu of a resource list in nano-cores; 0 when missing. Raises InvalidQuantity."""
+    written = resources.get(names.CPU, 0)
+    if type(written) is str and written[-1:] == "m" and written[:-1].isdecimal() and len(written) < _PLAIN_CHARS:
+        return int(written[:-1]) * NANO_PER_MILLI
+    return quantity.nano(written)
+
+
+def memory_nano(resources: ResourceList) -> int:
+    """memory of a resource list in nano-bytes; 0 when missing. Raises InvalidQuantity."""
+    written = resources.get(names.MEMORY, 0)
+    if type(written) is str and written.isdecimal() and len(written) < _PLAIN_CHARS:
+        return int(written) * NANO
+    return quantity.nano(written)
 
 
 def ceil_div(numerator: int, denominator: int) -> int:

@@ -8,7 +8,7 @@ from koord.api.priority import PriorityBand
 from koord.api.quantity import InvalidQuantity
 from koord.api.slo import NodeMetric, PodMetricInfo
 from koord.api.timestamps import parse_rfc3339
-from manager.overcommit.amounts import ZERO, Amounts, read_amounts
+from manager.overcommit.amounts import ZERO, Amounts, cpu_nano, memory_nano, read_amounts
 from manager.overcommit.pod_share import UNPROTECTED, PodKey
 
 _UNPROTECTED_NAMES = frozenset(str(band) for band in UNPROTECTED)
@@ -17,9 +17,10 @@ _PROTECTED_HOST_BANDS = frozenset({str(PriorityBand.PROD), str(PriorityBand.MID)
 
 
 class PodUse(NamedTuple):
-    """A pod's reported use. protected: by the priority that the report states, for pods no longer listed."""
+    """A pod's reported use in nano units. protected: by the priority stated in the report, for pods not listed."""
 
-    use: Amounts
+    cpu: int
+    memory: int
     protected: bool
 
 
@@ -75,12 +76,13 @@ def _read_pods(listed: tuple[PodMetricInfo, ...], where: str, problems: list[str
     pods: dict[PodKey, PodUse] = {}
     for pod in listed:
         try:
-            cpu, memory = read_amounts(pod.pod_usage.resources)
+            resources = pod.pod_usage.resources
+            cpu, memory = cpu_nano(resources), memory_nano(resources)
         except InvalidQuantity as error:
             problems.append(f"{where}.podsMetric[{pod.namespace}/{pod.name}]: {error}")
             continue
-        use = Amounts(cpu if cpu > 0 else 0, memory if memory > 0 else 0)
-        pods[pod.namespace, pod.name] = PodUse(use, pod.priority not in _UNPROTECTED_NAMES)
+        protected = pod.priority not in _UNPROTECTED_NAMES
+        pods[pod.namespace, pod.name] = PodUse(cpu if cpu > 0 else 0, memory if memory > 0 else 0, protected)
     return pods
 
 

@@ -46,18 +46,18 @@ def add_up(pods: Iterable[PodShare], report: UsageReport) -> ProtectedSums:
             usage_memory += asked_memory
             unmeasured.append(key)
             continue
-        used_cpu, used_memory = found.use
+        used_cpu, used_memory, _ = found
         usage_cpu += asked_cpu if exclusive else used_cpu
         usage_memory += used_memory
-        larger_cpu += max(used_cpu, asked_cpu)
-        larger_memory += max(used_memory, asked_memory)
+        larger_cpu += used_cpu if used_cpu > asked_cpu else asked_cpu
+        larger_memory += used_memory if used_memory > asked_memory else asked_memory
     dangling: list[PodKey] = []
-    for key, (use, protected) in _unlisted(reported, listed):
+    for key, (used_cpu, used_memory, protected) in _unlisted(reported, listed):
         if protected:
-            usage_cpu += use.cpu
-            usage_memory += use.memory
-            larger_cpu += use.cpu
-            larger_memory += use.memory
+            usage_cpu += used_cpu
+            usage_memory += used_memory
+            larger_cpu += used_cpu
+            larger_memory += used_memory
             dangling.append(key)
     return ProtectedSums(
         usage_cpu,

@@ -88,16 +88,16 @@ def _zone_sums(count: int, pods: Sequence[PodShare], report: UsageReport) -> lis
         if not pod.protected:
             continue
         found = report.pods.get(pod.key)
-        use = pod.request if found is None else found.use
+        use = pod.request if found is None else Amounts(found.cpu, found.memory)
         charged = Amounts(pod.request.cpu, use.memory) if pod.exclusive else use
         bound = [zone for zone in pod.zones if 0 <= zone < count] or range(count)
         parts = len(bound)
         for zone in bound:
             larger = use.at_least(pod.request)
             sums[zone].add(charged.split(parts), pod.request.split(parts), larger.split(parts))
-    for key, (use, protected) in report.pods.items():
+    for key, (cpu, memory, protected) in report.pods.items():
         if protected and key not in listed:
+            share = Amounts(cpu, memory).split(count)
             for zone_sums in sums:
-                share = use.split(count)
                 zone_sums.add(share, ZERO, share)
     return sums

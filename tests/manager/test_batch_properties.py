@@ -48,7 +48,7 @@ def situations(draw: st.DrawFn) -> tuple[NodeFacts, UsageReport, list[PodShare]]
         key = ("default", f"pod-{number}")
         protected = draw(st.booleans())
         if draw(st.booleans()):
-            reported[key] = PodUse(draw(amounts), protected)
+            reported[key] = PodUse(*draw(amounts), protected)
         if draw(st.booleans()):
             pods.append(PodShare(key, "node", draw(st.booleans()), protected, draw(st.booleans()), draw(amounts)))
     report = UsageReport(NOW_S, True, draw(amounts), draw(amounts), reported)
