@@ -7,6 +7,7 @@ The binaries come from a folder in envtest's form (`KUBEBUILDER_ASSETS`, or what
 from __future__ import annotations
 
 import base64
+import contextlib
 import ctypes
 import json
 import os
@@ -318,15 +319,16 @@ def main() -> int:
     if assets is None:
         print(reason, file=sys.stderr)
         return 1
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     began = time.monotonic()
-    with ControlPlane(assets) as plane:
+    with contextlib.suppress(KeyboardInterrupt), ControlPlane(assets) as plane:
         print(
             json.dumps(
                 {"kubeconfig": str(plane.kubeconfig), "server": plane.server, "up_s": time.monotonic() - began}
             )
         )
         sys.stdout.flush()
-        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+        signal.pause()
     return 0
 
 
