@@ -138,7 +138,13 @@ def initial_records(spec: model.PodSpec) -> dict[str, ContainerRecord]:
 
 
 def phase(record: PodRecord) -> str:
-    """The pod's phase."""
+    """The pod's phase; never a final one while any of its containers runs."""
+    reached = _phase_reached(record)
+    alive = any(isinstance(item.state, Running) for item in record.containers.values())
+    return RUNNING if alive and reached in (SUCCEEDED, FAILED) else reached
+
+
+def _phase_reached(record: PodRecord) -> str:
     if record.reason:
         return FAILED
     policy = record.pod.spec.restart_policy or "Always"
@@ -241,7 +247,9 @@ def status_document(record: PodRecord, now: float) -> JsonObject:
     }
     if inits := [item.document() for item in record.containers.values() if item.is_init]:
         document["initContainerStatuses"] = inits
-    return {**document, **_without_empty({"reason": record.reason, "message": record.message})}
+    if document["phase"] == FAILED:
+        document |= _without_empty({"reason": record.reason, "message": record.message})
+    return document
 
 
 def _without_empty(texts: Mapping[str, str]) -> dict[str, str]:

@@ -80,6 +80,11 @@ def test_a_pod_that_the_node_is_through_with_is_over_whatever_its_policy() -> No
     assert pod_status.phase(record([DONE], "Never", reason="DeadlineExceeded")) == "Failed"
 
 
+def test_no_final_phase_while_anything_runs() -> None:
+    assert pod_status.phase(record([DONE, RUNNING], "Never", ended=True)) == "Running"
+    assert pod_status.phase(record([RUNNING], "Never", reason="DeadlineExceeded")) == "Running"
+
+
 def statuses(subject: PodRecord) -> dict[str, str]:
     return {kind: status for kind, (status, _, _) in pod_status.conditions(subject).items()}
 
