@@ -1,0 +1,1 @@
+"""Certificates of the admission webhook: a CA, serving certificates, their store, and trust in them."""
