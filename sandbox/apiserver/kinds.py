@@ -116,6 +116,14 @@ class KindRegistry:
             del self._kinds[key]
         self._changed()
 
+    def replace(self, group: str, plural: str, kinds: Iterable[Kind]) -> None:
+        """Serve exactly these versions of a kind."""
+        for key in [key for key in self._kinds if key[0] == group and key[2] == plural]:
+            del self._kinds[key]
+        for kind in kinds:
+            self._kinds[kind.group, kind.version, kind.plural] = kind
+        self._changed()
+
     def find(self, group: str, version: str, plural: str) -> Kind | None:
         """The kind served at a path, or None."""
         return self._kinds.get((group, version, plural))

@@ -188,7 +188,8 @@ def _terminating(document: JsonObject, phase: object) -> object:
 
 
 def _quota(document: JsonObject, now: float) -> Sequence[object]:
-    requests, limits = [], []
+    requests: list[str] = []
+    limits: list[str] = []
     hard, used = member(document, "status", "hard") or {}, member(document, "status", "used") or {}
     for name in sorted(hard):
         text = f"{name}: {used.get(name, '0')}/{hard[name]}"

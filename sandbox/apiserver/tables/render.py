@@ -35,7 +35,10 @@ def table(
     include: str = "Metadata",
     columns: bool = True,
 ) -> JsonObject:
-    """A Table of documents in the served version. `include` is one of INCLUDES; without `columns` for later watch events."""
+    """A Table of documents in the served version.
+
+    `include` (one of INCLUDES) says what each row carries of its object; a watch sends `columns` only once.
+    """
     layout = layout_of(kind)
     rows = [
         {"cells": list(layout.cells(document, now)), "object": _row_object(document, version, include)}
