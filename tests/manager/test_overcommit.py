@@ -51,8 +51,14 @@ def metric(*pods: tuple[str, str, str], system: Any = "1", updated: str | None =
     return msgspec.convert({"metadata": {"name": "n"}, "status": status}, NodeMetric)
 
 
-def pod(name: str, cpu: Any = "10", priority: int = 9500, names: tuple[str, str] = ("cpu", "memory")) -> Pod:
-    requests = dict(zip(names, (cpu, "8Gi"), strict=True))
+def pod(
+    name: str,
+    cpu: Any = "10",
+    priority: int = 9500,
+    names: tuple[str, str] = ("cpu", "memory"),
+    memory: str = "8Gi",
+) -> Pod:
+    requests = dict(zip(names, (cpu, memory), strict=True))
     document = {
         "metadata": {"namespace": "default", "name": name},
         "spec": {"nodeName": "n", "priority": priority, "containers": [{"resources": {"requests": requests}}]},
@@ -172,6 +178,25 @@ def test_the_source_of_every_value_is_known() -> None:
     assert resolved.source_of("memoryReclaimThresholdPercent") == "nodeConfigs[0] (gpu)"
     assert resolved.source_of("cpuReclaimThresholdPercent") == "label node.koordinator.sh/cpu-reclaim-ratio"
     assert resolved.source_of("resourceDiffThreshold") == "built-in default"
+
+
+@pytest.mark.parametrize(
+    ("policy", "cpu", "memory"),
+    [("usage", 4700, 14602888807), ("request", 4700, 12455405159), ("maxUsageRequest", 0, 12455405159)],
+)
+def test_the_worked_example_of_the_documentation_holds(policy: str, cpu: int, memory: int) -> None:
+    held_back = msgspec.structs.replace(node().status, allocatable={"cpu": "31", "memory": "62Gi"})
+    on = msgspec.structs.replace(node(), status=held_back)
+    report = metric(("web", "6", "10Gi"), ("search", "5", "12Gi"), ("spark", "9", "16Gi"), system="1500m")
+    pods = [
+        pod("web", "16", memory="16Gi"),
+        pod("search", "8"),
+        pod("new", "2", memory="4Gi"),
+        pod("spark", "0", 5500),
+    ]
+    both = f'"cpuCalculatePolicy": "{policy}", "memoryCalculatePolicy": "{policy}"'
+    decision = decided(on, report, *pods, resolved=strategy(f'{{"enable": true, {both}}}'))
+    assert decision.published == Batch(cpu, memory)
 
 
 # Writing
