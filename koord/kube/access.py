@@ -104,7 +104,7 @@ async def load_kubeconfig(paths: str, context: str | None) -> Access:
     try:
         merged = KubeConfigMerger(paths).config
         user = _prepare_user(merged, context)
-        loader = KubeConfigLoader(config_dict=merged, active_context=context)
+        loader = KubeConfigLoader(config_dict=merged, active_context=context, config_base_path=None)
         await loader.load_and_set(configuration)
         if "exec" in user.settings and not (configuration.api_key or configuration.cert_file):
             command = user.settings["exec"].get("command")

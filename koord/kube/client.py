@@ -214,7 +214,8 @@ class Client:
         if response.status == 401 and await self._connection.renew(authorization):
             response.release()
             response, _ = await self._send_once(request)
-        if response.status >= 400:
+        # Redirects are no answer either: following one would hand our token to whoever sent it.
+        if response.status >= 300:
             raise await _error_of(response, request)
         return response
 

@@ -165,7 +165,7 @@ def decode_status(body: bytes | msgspec.Raw) -> Status | None:
 
 
 def error_from_response(status: int, body: bytes, *, retry_after: str | None = None, request: str = "") -> ApiError:
-    """The exception for an HTTP answer of 400 and above."""
+    """The exception for an HTTP answer that is no success."""
     parsed = decode_status(body)
     if parsed is None:
         text = body[:UNPARSED_LIMIT].decode("utf-8", "replace").strip()

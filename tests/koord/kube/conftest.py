@@ -237,6 +237,7 @@ class ScriptedServer:
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(request)
+        await request.read()
         if self.accepted is not None and request.headers.get("Authorization") not in self.accepted:
             return web.json_response(status(401, "Unauthorized"), status=401)
         watching = request.query.get("watch") in ("1", "true")
@@ -397,7 +398,7 @@ class Kit:
     async def eventually(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
         """Wait until `condition()` holds, or fail."""
         async with asyncio.timeout(timeout_s):
-            while not condition():
+            while not condition():  # noqa: ASYNC110 - what is waited for has no event
                 await asyncio.sleep(0.005)
 
     @staticmethod
