@@ -13,6 +13,10 @@ READY = {"type": "Ready", "status": "True"}
 
 
 def node(name: str, *, unschedulable: bool = False, ready: str = "True", **allocatable: str) -> NodeFacts:
+    return sized(name, allocatable, unschedulable=unschedulable, ready=ready)
+
+
+def sized(name: str, allocatable: dict[str, str], *, unschedulable: bool = False, ready: str = "True") -> NodeFacts:
     amounts = {"cpu": "4", "memory": "8Gi", "pods": "110"}
     amounts |= {key.replace("batch_", "kubernetes.io/batch-"): text for key, text in allocatable.items()}
     document = {
@@ -104,7 +108,7 @@ amounts = st.builds(lambda milli, batch: {"cpu": f"{milli}m", "batch_cpu": str(b
 def test_no_node_is_ever_promised_more_than_it_has(
     pods: list[dict[str, str]], sizes: list[tuple[dict[str, str], int]]
 ) -> None:
-    nodes = [node(f"n{index}", pods=str(count), **size) for index, (size, count) in enumerate(sizes)]
+    nodes = [sized(f"n{index}", {**size, "pods": str(count)}) for index, (size, count) in enumerate(sizes)]
     ledger = Ledger()
     for index, requests in enumerate(pods):
         pod = spec(**requests)

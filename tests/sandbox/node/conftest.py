@@ -100,7 +100,7 @@ class Place:
     async def until_logged(self, name: str, text: str) -> None:
         """Wait until the pod has written exactly `text`."""
         async with asyncio.timeout(10):
-            while self.log(name) != text:
+            while self.log(name) != text:  # noqa: ASYNC110 - written by another process
                 await asyncio.sleep(0.01)
 
     async def finish(self) -> None:
