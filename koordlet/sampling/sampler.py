@@ -70,8 +70,8 @@ class GroupSample:
         self.cpu_series = Series(slots, windows.cycle_s) if windows else None
         self.memory_series = Series(slots // MEMORY_CYCLES + 2, windows.cycle_s * MEMORY_CYCLES) if windows else None
 
-    def sample(self, at_s: float, cycle: int, memory_cycles: int) -> None:
-        """Read now. Raises CgroupGone when the cgroup ended."""
+    def sample(self, at_s: float, cycle: int, memory_cycles: int, with_cache: bool = False) -> None:
+        """Read now; `with_cache` says which memory goes into the series. Raises CgroupGone when the cgroup ended."""
         counters = self.stats.cpu()
         self.cpu_cores = self._cpu_rate.update(at_s, counters.usage_ns * 1e-9)
         self._update_throttling(counters)
@@ -80,7 +80,7 @@ class GroupSample:
             if self.cpu_series is not None:
                 self.cpu_series.add(at_s, self.cpu_cores)
         if self.memory_bytes is None or (cycle + self._memory_turn) % memory_cycles == 0:
-            self._sample_memory(at_s)
+            self._sample_memory(at_s, with_cache)
 
     def _update_throttling(self, counters: CpuCounters) -> None:
         periods, throttled = counters.periods, counters.throttled
@@ -90,7 +90,7 @@ class GroupSample:
             self.throttled_ratio = 0.0 if periods == self._periods else None
         self._periods, self._throttled = periods, throttled
 
-    def _sample_memory(self, at_s: float) -> None:
+    def _sample_memory(self, at_s: float, with_cache: bool) -> None:
         memory = self.stats.memory()
         if memory is None:
             return
@@ -98,7 +98,7 @@ class GroupSample:
         self.memory_with_cache_bytes = memory.with_cache
         self.working_set_bytes = memory.working_set
         if self.memory_series is not None:
-            self.memory_series.add(at_s, memory.without_cache)
+            self.memory_series.add(at_s, memory.with_cache if with_cache else memory.without_cache)
 
     def close(self) -> None:
         """Let go of the kept descriptors."""
@@ -132,12 +132,20 @@ class Sampler:
         self._containers: dict[str, GroupSample] = {}
         self._turn = 0
         self.windows = windows
+        self.counts_page_cache = False
         slots = int(windows.node_s / windows.cycle_s) + 2
         self.node_cpu = Series(slots, windows.cycle_s)
         self.node_memory = Series(slots, windows.cycle_s)
-        self.node_memory_with_cache = Series(slots, windows.cycle_s)
         self.system_cpu = Series(slots, windows.cycle_s)
         self.system_memory = Series(slots, windows.cycle_s)
+
+    def count_page_cache(self, count: bool) -> None:
+        """Which memory the series hold; a change empties them, since the two do not compare."""
+        if count != self.counts_page_cache:
+            self.counts_page_cache = count
+            for series in (self.node_memory, self.system_memory, *(one.memory_series for one in self._pods.values())):
+                if series is not None:
+                    series.clear()
 
     def sample(self, at_s: float, groups: Iterable[PodGroup], best_effort_dir: str) -> CycleSample:
         """Measure everything once. One cgroup that ended or cannot be read never stops the others."""
@@ -199,7 +207,7 @@ class Sampler:
         cycles = MEMORY_CYCLES if windows else CONTAINER_MEMORY_CYCLES
         for group, sample in list(known.items()):
             try:
-                sample.sample(at_s, self._cycle, cycles)
+                sample.sample(at_s, self._cycle, cycles, self.counts_page_cache)
             except CgroupGone:
                 known.pop(group).close()
             except _BAD_READS as error:
@@ -211,7 +219,10 @@ class Sampler:
             pods_cpu = sum(sample.cpu_cores or 0.0 for sample in self._pods.values())
             self.system_cpu.add(at_s, max(node_cpu - pods_cpu, 0.0))
         if memory is not None:
-            self.node_memory.add(at_s, memory.used)
-            self.node_memory_with_cache.add(at_s, memory.with_cache)
-            pods_memory = sum(sample.memory_bytes or 0 for sample in self._pods.values())
-            self.system_memory.add(at_s, max(memory.used - pods_memory, 0))
+            used = memory.with_cache if self.counts_page_cache else memory.used
+            pods_memory = sum(
+                (sample.memory_with_cache_bytes if self.counts_page_cache else sample.memory_bytes) or 0
+                for sample in self._pods.values()
+            )
+            self.node_memory.add(at_s, used)
+            self.system_memory.add(at_s, max(used - pods_memory, 0))

@@ -96,20 +96,19 @@ class Series:
     def window(self, now_s: float, length_s: float) -> Window:
         """The samples of the last `length_s` seconds."""
         since = now_s - length_s
-        first = self._next - self._count
+        gap_s = self.interval_s * _GAP_FACTOR
         values: list[float] = []
         covered = 0.0
-        before: float | None = None
-        gap_s = self.interval_s * _GAP_FACTOR
-        for offset in range(self._count):
-            index = (first + offset) % self.capacity
+        later: float | None = None
+        for back in range(1, self._count + 1):
+            index = (self._next - back) % self.capacity
             at_s = self._times[index]
             if at_s <= since:
-                continue
-            if before is not None:
-                step = at_s - before
+                break
+            if later is not None:
+                step = later - at_s
                 covered += step if step <= gap_s else self.interval_s
-            before = at_s
+            later = at_s
             values.append(self._values[index])
         values.sort()
         return Window(values, covered, length_s)

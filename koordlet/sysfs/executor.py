@@ -66,6 +66,11 @@ class Executor:
         self._pauses: dict[Key, _Pause] = {}
         self._noticed = Applied()
 
+    @property
+    def is_pausing(self) -> bool:
+        """Whether some file waits for its next try after a failure."""
+        return bool(self._pauses)
+
     def begin_cycle(self) -> None:
         """What was read in the cycle before may have changed since."""
         self._cycle += 1

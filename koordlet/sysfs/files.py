@@ -4,6 +4,7 @@ Measured: 1-3 µs a read against 12 µs for open+read+close and 25 µs through `
 """
 
 import os
+import resource
 from pathlib import Path
 
 from koordlet.sysfs.errors import translate
@@ -72,3 +73,10 @@ def write_text(path: str, text: str) -> None:
 def exists(path: str) -> bool:
     """Whether a path exists, for probing optional kernel files."""
     return Path(path).exists()
+
+
+def allow_many_files() -> int:
+    """Raise the soft limit of open descriptors to the hard one; returns it. Three are kept per cgroup."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
