@@ -28,7 +28,7 @@ class ScaleUnknown(Exception):  # noqa: N818 - named by what it says
 
 @dataclass(frozen=True)
 class Budget:
-    """The numbers of a PodDisruptionBudget's status. `disrupted` maps pods on their way out to when they were evicted."""
+    """The numbers of a PodDisruptionBudget's status. `disrupted` maps evicted pods to the time of their eviction."""
 
     expected: int
     desired: int
