@@ -137,7 +137,7 @@ class Cluster:
         self.load({"colocation-config": '{"enable": true}'})
         unused: Any = None  # deciding never writes
         self.batch = BatchResources(
-            unused, self.observations, lambda: self.configuration, Strategies(), unused, unused, time.time()
+            unused, self.observations, lambda: self.configuration, Strategies(), unused, unused
         )
         decode_node, decode_pod = msgspec.json.Decoder(Node).decode, msgspec.json.Decoder(Pod).decode
         for node in range(nodes):

@@ -47,7 +47,7 @@ async def _compose(process: Process, flags: argparse.Namespace) -> None:
     process.supervise("events", recorder.run)
     for store in controller.stores:
         process.supervise(f"store of {store.resource}", store.run)
-    process.add_readiness("stores", lambda: controller.is_synced() or "not all objects are listed yet")
+    process.add_readiness("stores", controller.check_synced)
     if not flags.leader_elect:
         process.supervise("controller", controller.lead)
         return

@@ -1,5 +1,6 @@
 """The loop that keeps the batch resources of every node right."""
 
+import contextlib
 import logging
 import time
 import zlib
@@ -17,7 +18,7 @@ from manager.config.loading import Configuration
 from manager.control.announcing import Announcer
 from manager.control.observations import Observations
 from manager.control.strategies import Strategies
-from manager.control.work_queue import NOTHING, Step
+from manager.control.work_queue import GONE, Step
 from manager.control.write_budget import WriteBudget
 from manager.overcommit.decide import decide
 from manager.overcommit.decision import BatchDecision, Reason
@@ -44,7 +45,6 @@ class BatchResources:
         strategies: Strategies,
         budget: WriteBudget,
         announcer: Announcer,
-        started_s: float,
     ) -> None:
         self._client = client
         self._observations = observations
@@ -52,9 +52,14 @@ class BatchResources:
         self._strategies = strategies
         self._budget = budget
         self._announcer = announcer
-        self._started_s = started_s
+        self._started_s = time.time()
         self._last_write_s: dict[str, float] = {}
         self._last: dict[str, BatchDecision] = {}
+
+    def begin(self) -> None:
+        """Another process may have led until now: nothing is known of the writes before."""
+        self._started_s = time.time()
+        self._last_write_s.clear()
 
     def decision(self, name: str) -> BatchDecision | None:
         """The last decision about a node, for explanations."""
@@ -65,7 +70,7 @@ class BatchResources:
         facts = self._observations.facts(name)
         if facts is None:
             self._forget(name)
-            return NOTHING
+            return GONE
         now_s = time.time()
         config = self._config(now_s)
         if config is None:
@@ -137,7 +142,8 @@ class BatchResources:
         if last is not None:
             metrics.NODES.labels(last.reason).dec()
             for gauge in (metrics.BATCH_CPU, metrics.BATCH_MEMORY, metrics.REPORT_TIME):
-                gauge.remove_by_labels({"node": name})
+                with contextlib.suppress(KeyError):
+                    gauge.remove(name)
 
 
 def _tell(facts: NodeFacts, decision: BatchDecision, why: WriteReason) -> None:

@@ -1,7 +1,6 @@
 """The manager as a whole: stores, loops and who wakes whom."""
 
 import asyncio
-import time
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -59,9 +58,7 @@ class Controller:
             client, settings.config_namespace, settings.config_name, announcer, self._wake_all
         )
         strategies = Strategies()
-        self.batch = BatchResources(
-            client, self.observations, self.config.current, strategies, budget, announcer, time.time()
-        )
+        self.batch = BatchResources(client, self.observations, self.config.current, strategies, budget, announcer)
         specs = NodeMetricSpecs(
             ObjectWriter(client, NODE_METRICS, budget),
             self._reports,
@@ -84,9 +81,10 @@ class Controller:
         """All that is watched; each needs its `run`."""
         return (self._nodes, self._pods, self._reports, self._slos, self.config.store)
 
-    def is_synced(self) -> bool:
-        """Whether everything needed for a decision is known."""
-        return all(store.statistics.synced for store in self.stores)
+    def check_synced(self) -> bool | str:
+        """True once everything needed for a decision is known, else what is not; for readiness."""
+        missing = [str(store.resource) for store in self.stores if not store.statistics.synced]
+        return f"not listed yet: {', '.join(missing)}" if missing else True
 
     async def wait_synced(self) -> None:
         """Return once everything needed for a decision is known."""
@@ -96,6 +94,7 @@ class Controller:
         """Decide and write for ever; call while holding the lease, cancel when it is lost."""
         await self.wait_synced()
         garbage.spare_what_exists()
+        self.batch.begin()
         self._wake_all()
         async with asyncio.TaskGroup() as group:
             for queue in self._queues:

@@ -20,7 +20,7 @@ from manager.config.loading import Configuration
 from manager.config.schema import Fragment
 from manager.control.observations import Observations
 from manager.control.strategies import Strategies
-from manager.control.work_queue import NOTHING, Step
+from manager.control.work_queue import GONE, NOTHING, Step
 from manager.control.write_budget import WriteBudget
 from manager.slo.collect_policy import collect_policy
 from manager.slo.render import render, spec_changes
@@ -96,7 +96,7 @@ class NodeMetricSpecs:
         node = self._observations.node(name)
         stored = self._stored.get(name)
         if node is None:
-            return NOTHING if stored is None else Step(partial(self._writer.delete, name, stored.metadata.uid))
+            return GONE if stored is None else Step(partial(self._writer.delete, name, stored.metadata.uid))
         configuration = self._configuration()
         if stored is not None and configuration.colocation_broken:
             return NOTHING
@@ -134,7 +134,7 @@ class NodeSLOs:
         if node is None:
             self._settled.pop(name, None)
             if stored is None:
-                return NOTHING
+                return GONE
             return Step(partial(self._writer.delete, name, stored["metadata"].get("uid", "")))
         wanted = render(self._configuration(), node.metadata.labels, node.metadata.annotations)
         if stored is None:

@@ -24,13 +24,15 @@ DECISIONS_AT_ONCE: Final = 50
 @dataclass(frozen=True, slots=True)
 class Step:
     """What a decision asks for. apply: the write, if any. retry_after_s: decide again then, even without an event;
-    counted from the end of the write."""
+    counted from the end of the write. forget: the object is gone, nothing needs to be remembered of the key."""
 
     apply: Callable[[], Awaitable[None]] | None = None
     retry_after_s: float | None = None
+    forget: bool = False
 
 
 NOTHING: Final = Step()
+GONE: Final = Step(forget=True)
 Decide = Callable[[str], Step]
 
 
@@ -68,12 +70,6 @@ class WorkQueue:
         heapq.heappush(self._heap, (due, key))
         if self._heap[0][1] == key:
             self._wake.set()
-
-    def forget(self, key: str) -> None:
-        """The object is gone for good: drop what is remembered of it."""
-        self._due.pop(key, None)
-        self._last.pop(key, None)
-        self._backoff.pop(key, None)
 
     async def run(self) -> None:
         """Decide for ever. Cancelling it cancels the writes in flight and waits for them."""
@@ -143,6 +139,8 @@ class WorkQueue:
     def _succeeded(self, key: str, step: Step) -> None:
         self._backoff.pop(key, None)
         self._success.set(time.time())
+        if step.forget and key not in self._due:
+            self._last.pop(key, None)
         if step.retry_after_s is not None:
             self.request(key, step.retry_after_s)
 

@@ -14,6 +14,7 @@ from manager.overcommit import node_facts, pod_share
 from manager.overcommit.cpu_list import count_cpus
 from manager.overcommit.decide import decide
 from manager.overcommit.decision import Batch, BatchDecision, Reason
+from manager.overcommit.explain import explain
 from manager.overcommit.node_patch import status_patch
 from manager.overcommit.report import read_report
 from manager.overcommit.write_rule import WriteReason, WriteVerdict, judge
@@ -197,6 +198,15 @@ def test_the_worked_example_of_the_documentation_holds(policy: str, cpu: int, me
     both = f'"cpuCalculatePolicy": "{policy}", "memoryCalculatePolicy": "{policy}"'
     decision = decided(on, report, *pods, resolved=strategy(f'{{"enable": true, {both}}}'))
     assert decision.published == Batch(cpu, memory)
+
+
+def test_a_person_gets_the_same_decision_from_the_objects_alone() -> None:
+    report = metric(("a", "7", "4Gi"))
+    explained = explain(node(), report, [pod("a")], {"colocation-config": '{"enable": true}'}, NOW_S)
+    assert explained == decided(node(), report, pod("a"))
+    broken = explain(node(), report, [pod("a")], {"colocation-config": "{"}, NOW_S)
+    assert broken.reason is Reason.CLUSTER_DISABLED
+    assert "colocation-config" in broken.notes[0]
 
 
 # Writing
