@@ -163,8 +163,8 @@ class Load:
             connection.close()
         self._poll.close()
 
-    def result(self, scheduling: str) -> LoadResult:
-        """What was measured; call after `run`."""
+    def result(self, scheduling: str, cpu_s: float = 0.0) -> LoadResult:
+        """What was measured, `cpu_s` being what the run itself cost; call after `run`."""
         return LoadResult(
             started_ns=self._start_ns,
             scheduling=scheduling,
@@ -172,7 +172,7 @@ class Load:
             latency_us=[latency // 1000 for latency in self._latency_ns],
             late_us=[late // 1000 for late in self._late_ns],
             errors=self._errors,
-            cpu_s=time.process_time(),
+            cpu_s=cpu_s,
         )
 
 
@@ -192,8 +192,9 @@ def generate(
     gc.collect()
     gc.freeze()
     gc.disable()
+    prepared_s = time.process_time()
     load.run(start_ns or time.monotonic_ns() + 20_000_000, drain_s)
-    return load.result(scheduling)
+    return load.result(scheduling, time.process_time() - prepared_s)
 
 
 def main() -> None:

@@ -1,0 +1,1 @@
+"""The person's command: `koordctl demo` and what else a person asks of Koord."""
