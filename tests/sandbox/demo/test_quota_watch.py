@@ -1,4 +1,4 @@
-import time
+import asyncio
 
 import pytest
 from hypothesis import given
@@ -52,9 +52,9 @@ async def test_the_watch_keeps_every_change_of_a_file(tmp_path):
     watch = QuotaWatch(file, 100_000)
     watch.start()
     for text in ("150000\n", "90000\n"):
-        time.sleep(0.1)
+        await asyncio.sleep(0.1)
         file.write_text(text)
-    time.sleep(0.1)
+    await asyncio.sleep(0.1)
     changes = await watch.stop()
     # A write is not atomic on a plain file: the emptied file may be seen, which reads as no limit.
     assert [quota for _, quota in changes if quota is not None] == [1.5, 0.9]

@@ -116,12 +116,15 @@ async def test_stopping_ends_children_in_reverse_order_and_kills_the_deaf(tmp_pa
         "def end(*_):\n    open(sys.argv[1], 'a').write(sys.argv[2]); sys.exit(0)\n"
         "signal.signal(signal.SIGTERM, end)\nopen(sys.argv[1] + sys.argv[2], 'w').close()\ntime.sleep(60)"
     )
-    deaf = "import signal, sys, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nopen(sys.argv[1], 'w')\ntime.sleep(60)"
+    deaf = (
+        "import signal, sys, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "open(sys.argv[1], 'w').close()\ntime.sleep(60)"
+    )
     pids = []
     for name in "ab":
 
         async def ready(name=name):
-            return Path(f"{order}{name}").exists()
+            return (tmp_path / f"order{name}").exists()
 
         pids.append(await supervisor.start(ChildSpec(name, python(polite, order, name), ready)))
 
