@@ -22,7 +22,7 @@ from koordlet.sysfs.changes import Applied, Changed, Failed, Foreign, Owner, Wis
 from koordlet.sysfs.control import ControlFiles, Reading
 from koordlet.sysfs.errors import CgroupGone, Unsupported, WriteRefused
 from koordlet.sysfs.journal import Entry, Journal, Key
-from koordlet.sysfs.knobs import Knob, KnobValue
+from koordlet.sysfs.knobs import UNLIMITED, Knob, KnobValue
 from koordlet.sysfs.ordering import Change, Write, order_writes
 
 VERIFY_CYCLES = 10
@@ -116,7 +116,7 @@ class Executor:
                 targets[key] = target
         owners = {str(owner) for owner in plan}
         for key, entry in list(self.journal.entries.items()):
-            if entry.owner in owners and key not in wanted and not _depends(key, wanted):
+            if entry.owner in owners and key not in wanted and not self._must_wait(key, entry, wanted):
                 self._release(key, entry, targets, result)
         self._carry_out(targets, result)
         self._prune(wanted)
@@ -211,6 +211,21 @@ class Executor:
         else:
             value = self.control.meaning(*key, entry.original)
             targets[key] = _Target(entry.owner, reading, entry.original, value, entry, is_restore=True)
+
+    def _must_wait(self, key: Key, entry: Entry, wanted: Mapping[Key, object]) -> bool:
+        """Whether the original cannot come back yet: it exceeds what a wished quota leaves room for."""
+        group, knob = key
+        if knob is Knob.BURST:
+            return (group, Knob.QUOTA) in wanted
+        if knob is not Knob.QUOTA or self.control.mounts.of("cpu").version == 2:
+            return False
+        if self.control.same(knob, entry.original, str(UNLIMITED)):
+            return False
+        while "/" in group:
+            group = group.rpartition("/")[0]
+            if (group, Knob.QUOTA) in wanted:
+                return True
+        return False
 
     # Writing
 
@@ -342,17 +357,3 @@ def _merge(plan: Plan, result: Applied) -> dict[Key, tuple[Wish, str]]:
             else:
                 wanted[wish.key] = wish, str(owner)
     return wanted
-
-
-def _depends(key: Key, wanted: Mapping[Key, object]) -> bool:
-    """Whether a file was only cleared so that a wished quota could be written, and must stay so meanwhile."""
-    group, knob = key
-    if knob is Knob.BURST:
-        return (group, Knob.QUOTA) in wanted
-    if knob is not Knob.QUOTA:
-        return False
-    while "/" in group:
-        group = group.rpartition("/")[0]
-        if (group, Knob.QUOTA) in wanted:
-            return True
-    return False
