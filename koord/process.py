@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NoReturn
 
 from koord.health import Check, HealthServer
 from koord.logs import configure_logging
@@ -59,6 +59,7 @@ class Process:
         self._tasks: dict[asyncio.Task[None], str] = {}
         self._stopping = asyncio.Event()
         self._started = False
+        self._stuck = False
         self._watchdog: threading.Timer | None = None
         self._health = HealthServer(component, health_address, health_port)
         self._health.add_readiness("process", self._check_phase)
@@ -115,7 +116,11 @@ class Process:
         self._watchdog.daemon = True
         try:
             with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-                return runner.run(self.main())
+                code = runner.run(self.main())
+                if self._stuck:
+                    # Closing the loop would wait for them for ever.
+                    _exit_now(code)
+                return code
         finally:
             self._watchdog.cancel()
 
@@ -191,6 +196,7 @@ class Process:
         if tasks:
             # The shutdown functions keep a third of the grace period for themselves.
             _, stuck = await asyncio.wait(tasks, timeout=self._grace_s * 2 / 3)
+            self._stuck = bool(stuck)
             for task in stuck:
                 self.stop(f"{tasks[task]}: did not stop")
         for function in reversed(self._shutdown):
@@ -210,7 +216,7 @@ class Process:
     def _on_signal(self, number: int) -> None:
         if self._stopping.is_set():
             logger.warning("second signal, ending at once")
-            os._exit(128 + number)
+            _exit_now(128 + number)
         logger.info("%s stops on %s", self.component, signal.Signals(number).name)
         self.stop()
 
@@ -231,8 +237,13 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 def _end_hard(component: str) -> None:
     """A thread or a coroutine does not let go: the grace period is over all the same."""
     sys.stderr.write(f"{component}: shutdown took too long, ending at once\n")
+    _exit_now(1)
+
+
+def _exit_now(code: int) -> NoReturn:
+    sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(1)
+    os._exit(code)
 
 
 def _log_unhandled(_loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
