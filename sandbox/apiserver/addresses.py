@@ -28,9 +28,7 @@ class AddressPool:
         return {**service, "spec": {**spec, "clusterIP": address, "clusterIPs": [address]}}
 
     def _free(self) -> str:
-        taken = {
-            entry.object.get("spec", {}).get("clusterIP") for entry in self._storage.entries(SERVICES)
-        }
+        taken = {entry.object.get("spec", {}).get("clusterIP") for entry in self._storage.entries(SERVICES)}
         while True:
             address = str(SERVICE_NETWORK[self._next])
             self._next = self._next + 1 if self._next + 2 < SERVICE_NETWORK.num_addresses else _FIRST

@@ -37,7 +37,6 @@ class Creator:
         prepared = self._prepare(call, document)
         named = replace(call, name=prepared["metadata"].get("name", ""))
         admitted = await desk.admit(named, CREATE, prepared, None)
-        admitted = strategy.complete_create(call.kind, admitted)
         base = admitted["metadata"].get("generateName", "")
         generated = not admitted["metadata"].get("name")
         if generated and not base:

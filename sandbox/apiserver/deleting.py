@@ -19,18 +19,20 @@ FOREGROUND_FINALIZER = "foregroundDeletion"
 ORPHAN_FINALIZER = "orphan"
 DEFAULT_GRACE_S = 30
 # Kinds whose DELETE answers with the object instead of a Status, once it is gone.
-RETURN_OBJECT = frozenset({
-    ("", "pods"),
-    ("", "services"),
-    ("", "serviceaccounts"),
-    ("", "persistentvolumes"),
-    ("", "persistentvolumeclaims"),
-    ("", "resourcequotas"),
-    ("storage.k8s.io", "storageclasses"),
-    ("storage.k8s.io", "volumeattachments"),
-    ("storage.k8s.io", "csinodes"),
-    ("storage.k8s.io", "csidrivers"),
-})
+RETURN_OBJECT = frozenset(
+    {
+        ("", "pods"),
+        ("", "services"),
+        ("", "serviceaccounts"),
+        ("", "persistentvolumes"),
+        ("", "persistentvolumeclaims"),
+        ("", "resourcequotas"),
+        ("storage.k8s.io", "storageclasses"),
+        ("storage.k8s.io", "volumeattachments"),
+        ("storage.k8s.io", "csinodes"),
+        ("storage.k8s.io", "csidrivers"),
+    }
+)
 
 
 @dataclass(frozen=True)

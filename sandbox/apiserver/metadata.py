@@ -13,8 +13,18 @@ SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # as Kubernetes: no vowels, not
 SUFFIX_LENGTH = 5
 MAX_BASE_LENGTH = 63 - SUFFIX_LENGTH
 
-_KEPT_FROM_OLD = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation",
-                  "name", "namespace", "generateName", "resourceVersion", "selfLink")
+_KEPT_FROM_OLD = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "name",
+    "namespace",
+    "generateName",
+    "resourceVersion",
+    "selfLink",
+)
 
 
 def generated_name(base: str, source: random.Random) -> str:

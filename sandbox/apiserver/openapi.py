@@ -23,8 +23,18 @@ _SCALARS: dict[Scalar, JsonObject] = {
 }
 _MODEL_NAME = re.compile(r"([A-Za-z]*?)V(\d+(?:alpha\d+|beta\d+)?)([A-Z].*)")
 _WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
-_READ_PARAMETERS = ("labelSelector", "fieldSelector", "limit", "continue", "resourceVersion",
-                    "resourceVersionMatch", "sendInitialEvents", "timeoutSeconds", "watch", "allowWatchBookmarks")
+_READ_PARAMETERS = (
+    "labelSelector",
+    "fieldSelector",
+    "limit",
+    "continue",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "timeoutSeconds",
+    "watch",
+    "allowWatchBookmarks",
+)
 _PATCH_TYPES = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
 
 
@@ -106,7 +116,7 @@ def _operation(kind: Kind, action: str, parameters: tuple[str, ...], reference: 
         operation["requestBody"] = {**body, "required": True}
     if action == "patch":
         form = {"schema": {"type": "object"}}
-        operation["requestBody"] = {"content": {media_type: form for media_type in _PATCH_TYPES}, "required": True}
+        operation["requestBody"] = {"content": dict.fromkeys(_PATCH_TYPES, form), "required": True}
         operation["parameters"].append(_parameter("force"))
     return operation
 

@@ -81,11 +81,18 @@ def list_options(parameters: Parameters) -> ListOptions:
 def _check_list(options: ListOptions) -> None:
     causes = []
     if options.watch and options.send_initial_events is not None and options.version_match != "NotOlderThan":
-        causes.append(_forbidden("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch "
-                                 "to NotOlderThan"))
+        causes.append(
+            _forbidden(
+                "resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            )
+        )
     if options.watch and options.version_match and options.send_initial_events is None:
-        causes.append(_forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden for watch unless "
-                                 "sendInitialEvents is provided"))
+        causes.append(
+            _forbidden(
+                "resourceVersionMatch",
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            )
+        )
     if not options.watch and options.send_initial_events is not None:
         causes.append(_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     if not options.watch and options.version_match:
@@ -102,13 +109,15 @@ def _match_causes(options: ListOptions) -> list[status.Cause]:
         text = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan"'
         return [status.Cause("FieldValueNotSupported", text, "resourceVersionMatch")]
     if not options.version:
-        return [_forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is "
-                           "provided")]
+        return [
+            _forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
+        ]
     if options.continue_token:
         return [_forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")]
     if match == "Exact" and options.version == "0":
-        return [_forbidden("resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion '
-                           '"0"')]
+        return [
+            _forbidden("resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+        ]
     return []
 
 
@@ -132,8 +141,9 @@ def write_options(parameters: Parameters) -> WriteOptions:
     if validation not in FIELD_VALIDATIONS:
         told = ", ".join(f'"{text}"' for text in FIELD_VALIDATIONS)
         text = f'Unsupported value: "{validation}": supported values: {told}'
-        raise status.invalid("meta.k8s.io", "CreateOptions", "",
-                             [status.Cause("FieldValueNotSupported", text, "fieldValidation")])
+        raise status.invalid(
+            "meta.k8s.io", "CreateOptions", "", [status.Cause("FieldValueNotSupported", text, "fieldValidation")]
+        )
     return WriteOptions(
         dry_run=dry_run(parameters.get("dryRun", "")),
         field_manager=parameters.get("fieldManager", ""),

@@ -9,14 +9,16 @@ from sandbox.apiserver.calls import User
 JsonObject = dict[str, Any]
 TokenLookup = Callable[[str], User | None]
 
-REVIEWS = frozenset({
-    "TokenReview",
-    "SelfSubjectReview",
-    "SelfSubjectAccessReview",
-    "SelfSubjectRulesReview",
-    "SubjectAccessReview",
-    "LocalSubjectAccessReview",
-})
+REVIEWS = frozenset(
+    {
+        "TokenReview",
+        "SelfSubjectReview",
+        "SelfSubjectAccessReview",
+        "SelfSubjectRulesReview",
+        "SubjectAccessReview",
+        "LocalSubjectAccessReview",
+    }
+)
 _WHY = "the sandbox grants every authenticated user every right"
 _EVERYTHING = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
 

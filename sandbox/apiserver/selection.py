@@ -43,8 +43,9 @@ _REGARDING = {
 _EVENT = {
     "reason": _path("reason"),
     "type": _path("type"),
-    "source": lambda document: _text((document.get("source") or {}).get("component"))
-    or _text(document.get("reportingComponent")),
+    "source": lambda document: (
+        _text((document.get("source") or {}).get("component")) or _text(document.get("reportingComponent"))
+    ),
     "reportingComponent": _path("reportingComponent"),
 }
 _FIELDS: dict[tuple[str, str], dict[str, Field]] = {
@@ -102,7 +103,7 @@ def compile_selection(kind: Kind, label_selector: str, field_selector: str) -> S
         try:
             labels = selectors.parse_selector_text(label_selector)
         except selectors.InvalidSelector as error:
-            raise status.bad_request(f'unable to parse requirement: {error}') from None
+            raise status.bad_request(f"unable to parse requirement: {error}") from None
     terms = parse_fields(field_selector)
     fields = []
     name = ""

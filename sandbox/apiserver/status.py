@@ -144,7 +144,7 @@ def expired(message: str, continue_token: str = "") -> StatusError:
 
 def method_not_allowed(group: str, plural: str, verb: str) -> StatusError:
     """405 for a verb that a kind or subresource does not have."""
-    message = f"{verb} is not supported on resources of kind \"{qualified(group, plural)}\""
+    message = f'{verb} is not supported on resources of kind "{qualified(group, plural)}"'
     return StatusError(405, "MethodNotAllowed", message, details_of(group, plural, ""))
 
 

@@ -4,9 +4,6 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
-from koord.api import objects, qos
 from sandbox.apiserver.kinds import Kind
 
 JsonObject = dict[str, Any]
@@ -75,14 +72,6 @@ def _with_member(document: JsonObject, name: str, source: JsonObject) -> JsonObj
 def finished(pod: JsonObject) -> bool:
     """Whether a pod has run to its end."""
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-
-
-def complete_create(kind: Kind, document: JsonObject) -> JsonObject:
-    """The document as it leaves admission: what depends on the changes that webhooks made."""
-    if (kind.group, kind.plural) != ("", "pods"):
-        return document
-    quality = qos.computed_kube_qos(msgspec.convert(document.get("spec") or {}, objects.PodSpec, strict=False))
-    return {**document, "status": {"phase": "Pending", "qosClass": str(quality)}}
 
 
 def _namespace(document: JsonObject) -> JsonObject:

@@ -49,71 +49,81 @@ MAP_LISTS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("V1CustomResourceDefinitionStatus", "conditions"): ("type",),
     ("V1CSINodeSpec", "drivers"): ("name",),
 }
-SET_LISTS = frozenset({
-    ("V1ObjectMeta", "finalizers"),
-    ("V1NodeSpec", "podCIDRs"),
-    ("V1CSIDriverSpec", "volumeLifecycleModes"),
-})
+SET_LISTS = frozenset(
+    {
+        ("V1ObjectMeta", "finalizers"),
+        ("V1NodeSpec", "podCIDRs"),
+        ("V1CSIDriverSpec", "volumeLifecycleModes"),
+    }
+)
 # Key members that may be absent, with what they then mean.
 KEY_DEFAULTS: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("V1Container", "ports"): {"protocol": "TCP"},
     ("V1EphemeralContainer", "ports"): {"protocol": "TCP"},
     ("V1ServiceSpec", "ports"): {"protocol": "TCP"},
 }
-ATOMIC_MAPS = frozenset({
-    ("V1PodSpec", "nodeSelector"),
-    ("V1ServiceSpec", "selector"),
-    ("V1ReplicationControllerSpec", "selector"),
-})
-ATOMIC_STRUCTS = frozenset({
-    "CoreV1EndpointPort",
-    "V1ConfigMapKeySelector",
-    "V1EndpointAddress",
-    "V1LabelSelector",
-    "V1LocalObjectReference",
-    "V1NodeSelector",
-    "V1NodeSelectorTerm",
-    "V1ObjectFieldSelector",
-    "V1ObjectReference",
-    "V1OwnerReference",
-    "V1ResourceFieldSelector",
-    "V1RoleRef",
-    "V1ScopeSelector",
-    "V1ScopedResourceSelectorRequirement",
-    "V1SecretKeySelector",
-    "V1SecretReference",
-    "RbacV1Subject",
-    "V1TopologySelectorTerm",
-    "V1TypedLocalObjectReference",
-})
+ATOMIC_MAPS = frozenset(
+    {
+        ("V1PodSpec", "nodeSelector"),
+        ("V1ServiceSpec", "selector"),
+        ("V1ReplicationControllerSpec", "selector"),
+    }
+)
+ATOMIC_STRUCTS = frozenset(
+    {
+        "CoreV1EndpointPort",
+        "V1ConfigMapKeySelector",
+        "V1EndpointAddress",
+        "V1LabelSelector",
+        "V1LocalObjectReference",
+        "V1NodeSelector",
+        "V1NodeSelectorTerm",
+        "V1ObjectFieldSelector",
+        "V1ObjectReference",
+        "V1OwnerReference",
+        "V1ResourceFieldSelector",
+        "V1RoleRef",
+        "V1ScopeSelector",
+        "V1ScopedResourceSelectorRequirement",
+        "V1SecretKeySelector",
+        "V1SecretReference",
+        "RbacV1Subject",
+        "V1TopologySelectorTerm",
+        "V1TypedLocalObjectReference",
+    }
+)
 # Maps whose values, and members whose value, are quantities.
-QUANTITY_MAPS = frozenset({
-    "allocatable",
-    "allocatedResources",
-    "capacity",
-    "default",
-    "defaultRequest",
-    "hard",
-    "limits",
-    "max",
-    "maxLimitRequestRatio",
-    "min",
-    "overhead",
-    "podFixed",
-    "requests",
-    "used",
-})
+QUANTITY_MAPS = frozenset(
+    {
+        "allocatable",
+        "allocatedResources",
+        "capacity",
+        "default",
+        "defaultRequest",
+        "hard",
+        "limits",
+        "max",
+        "maxLimitRequestRatio",
+        "min",
+        "overhead",
+        "podFixed",
+        "requests",
+        "used",
+    }
+)
 QUANTITY_MEMBERS = frozenset({("V1EmptyDirVolumeSource", "sizeLimit"), ("V1ResourceFieldSelector", "divisor")})
-INT_OR_STRING_MEMBERS = frozenset({
-    ("V1HTTPGetAction", "port"),
-    ("V1NetworkPolicyPort", "port"),
-    ("V1PodDisruptionBudgetSpec", "maxUnavailable"),
-    ("V1PodDisruptionBudgetSpec", "minAvailable"),
-    ("V1RollingUpdateDaemonSet", "maxSurge"),
-    ("V1RollingUpdateDaemonSet", "maxUnavailable"),
-    ("V1RollingUpdateDeployment", "maxSurge"),
-    ("V1RollingUpdateDeployment", "maxUnavailable"),
-    ("V1RollingUpdateStatefulSetStrategy", "maxUnavailable"),
-    ("V1ServicePort", "targetPort"),
-    ("V1TCPSocketAction", "port"),
-})
+INT_OR_STRING_MEMBERS = frozenset(
+    {
+        ("V1HTTPGetAction", "port"),
+        ("V1NetworkPolicyPort", "port"),
+        ("V1PodDisruptionBudgetSpec", "maxUnavailable"),
+        ("V1PodDisruptionBudgetSpec", "minAvailable"),
+        ("V1RollingUpdateDaemonSet", "maxSurge"),
+        ("V1RollingUpdateDaemonSet", "maxUnavailable"),
+        ("V1RollingUpdateDeployment", "maxSurge"),
+        ("V1RollingUpdateDeployment", "maxUnavailable"),
+        ("V1RollingUpdateStatefulSetStrategy", "maxUnavailable"),
+        ("V1ServicePort", "targetPort"),
+        ("V1TCPSocketAction", "port"),
+    }
+)

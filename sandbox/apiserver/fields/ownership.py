@@ -42,8 +42,9 @@ def read(document: JsonObject | None) -> dict[Manager, Owned]:
         fields = entry.get("fieldsV1") if isinstance(entry, dict) else None
         if not isinstance(fields, dict) or entry.get("operation") not in (APPLY, UPDATE):
             continue
-        manager = Manager(entry.get("manager", ""), entry["operation"], entry.get("apiVersion", ""),
-                          entry.get("subresource", ""))
+        manager = Manager(
+            entry.get("manager", ""), entry["operation"], entry.get("apiVersion", ""), entry.get("subresource", "")
+        )
         paths = frozenset(sets.from_fields_v1(fields))
         if manager in owners:
             paths |= owners[manager].paths
@@ -53,8 +54,9 @@ def read(document: JsonObject | None) -> dict[Manager, Owned]:
 
 def write(owners: Owners) -> list[JsonObject]:
     """The managedFields list, in the API server's order."""
-    ordered = sorted(owners.items(), key=lambda item: (item[0].operation, item[1].time, item[0].name,
-                                                       item[0].subresource))
+    ordered = sorted(
+        owners.items(), key=lambda item: (item[0].operation, item[1].time, item[0].name, item[0].subresource)
+    )
     return [_entry(manager, owned) for manager, owned in ordered if owned.paths]
 
 

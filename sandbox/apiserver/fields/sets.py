@@ -17,8 +17,18 @@ JsonObject = dict[str, Any]
 Path = tuple[str, ...]
 PathSet = set[Path]
 
-_SERVER_OWNED = ("name", "namespace", "creationTimestamp", "selfLink", "uid", "generation", "managedFields",
-                 "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds")
+_SERVER_OWNED = (
+    "name",
+    "namespace",
+    "creationTimestamp",
+    "selfLink",
+    "uid",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
 # Nobody owns these: the server does.
 STRIPPED: frozenset[Path] = frozenset(
     {("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in _SERVER_OWNED)}

@@ -104,9 +104,7 @@ def _revision(document: JsonObject, now: float) -> Sequence[object]:
 
 PLAIN = Layout((NAME, AGE), _aged)
 _CREATED = Layout((NAME, _CREATED_AT), _created)
-_BINDINGS = Layout(
-    (NAME, Column("Role"), AGE, wide("Users"), wide("Groups"), wide("ServiceAccounts")), _binding
-)
+_BINDINGS = Layout((NAME, Column("Role"), AGE, wide("Users"), wide("Groups"), wide("ServiceAccounts")), _binding)
 _REGISTRATIONS = Layout((NAME, Column("Webhooks", "integer"), AGE), _webhooks)
 
 LAYOUTS: dict[tuple[str, str], Layout] = {

@@ -111,8 +111,11 @@ def _job_status(document: JsonObject) -> str:
             return text
     if document["metadata"].get("deletionTimestamp"):
         return "Terminating"
-    for kind, text in (("Suspended", "Suspended"), ("FailureTarget", "FailureTarget"),
-                       ("SuccessCriteriaMet", "SuccessCriteriaMet")):
+    for kind, text in (
+        ("Suspended", "Suspended"),
+        ("FailureTarget", "FailureTarget"),
+        ("SuccessCriteriaMet", "SuccessCriteriaMet"),
+    ):
         if kind in true:
             return text
     return "Running"
@@ -177,9 +180,7 @@ LAYOUTS: dict[tuple[str, str], Layout] = {
         ),
         _daemon_set,
     ),
-    ("batch", "jobs"): Layout(
-        (NAME, Column("Status"), Column("Completions"), Column("Duration"), AGE, *_WIDE), _job
-    ),
+    ("batch", "jobs"): Layout((NAME, Column("Status"), Column("Completions"), Column("Duration"), AGE, *_WIDE), _job),
     ("batch", "cronjobs"): Layout(
         (
             NAME,
