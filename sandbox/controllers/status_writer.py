@@ -1,0 +1,37 @@
+"""Writes a workload's status, only where it differs."""
+
+from koord.kube.client import Client
+from koord.kube.requests import MERGE_PATCH
+from koord.kube.resources import Resource
+from sandbox.admission.request import JsonObject
+
+
+async def write_status(client: Client, resource: Resource[JsonObject], obj: JsonObject, status: JsonObject) -> bool:
+    """Make the stored status equal to `status`; returns whether something was written.
+
+    The patch names only what changes, and carries the resourceVersion that the decision was made on.
+    Raises Conflict when the object has changed since.
+    """
+    changes = status_changes(obj.get("status") or {}, status)
+    if not changes:
+        return False
+    metadata = obj["metadata"]
+    body = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": changes}
+    await client.patch(
+        resource,
+        metadata["name"],
+        body,
+        namespace=metadata.get("namespace", ""),
+        subresource="status",
+        content_type=MERGE_PATCH,
+    )
+    return True
+
+
+def status_changes(old: JsonObject, new: JsonObject) -> JsonObject:
+    """The merge patch from one status to another; zero and absent counts are the same."""
+    changes: JsonObject = {
+        key: value for key, value in new.items() if old.get(key) != value and (value or old.get(key))
+    }
+    changes |= {key: None for key in old if key not in new}
+    return changes
