@@ -35,7 +35,7 @@ class LoadResult:
     """What happened to each request, in order of schedule; times in microseconds.
 
     `scheduled_us` counts from `started_ns` (CLOCK_MONOTONIC). `late_us` is how long after its schedule
-    a request left the generator (its own lateness plus waiting for a connection).
+    the generator came to a request: its own lateness, a measure of how promptly this machine wakes it.
     """
 
     started_ns: int
@@ -104,6 +104,7 @@ class Load:
             now_ns = clock()
             while upcoming < count and start_ns + self._arrivals[upcoming] <= now_ns:
                 self._waiting.append(upcoming)
+                self._late_ns[upcoming] = now_ns - start_ns - self._arrivals[upcoming]
                 upcoming += 1
             while self._waiting and self._free:
                 self._send(self._free.pop(), self._waiting.popleft())
@@ -118,7 +119,6 @@ class Load:
 
     def _send(self, descriptor: int, request: int) -> None:
         self._in_flight[descriptor] = request
-        self._late_ns[request] = time.monotonic_ns() - self._start_ns - self._arrivals[request]
         try:
             self._sockets[descriptor].send(REQUEST)
         except OSError:

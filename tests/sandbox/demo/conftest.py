@@ -1,5 +1,9 @@
-"""A complete, plausible result to draw and print."""
+"""A complete, plausible result to draw and print; what a demo could leave on the machine."""
 
+import os
+import tempfile
+import time
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -94,3 +98,58 @@ def result():
         took_s=at + 20,
         versions={"koord": "0.1.0", "kubectl": "v1.37.1"},
     )
+
+
+MARK = "koord-demo-"
+
+
+def cgroups():
+    """Directories of a demo in any hierarchy."""
+    root = Path("/sys/fs/cgroup")
+    mounts = [root, *(path for path in root.iterdir() if path.is_dir())]
+    return {str(path) for mount in mounts for path in mount.glob(f"{MARK}*")}
+
+
+def processes():
+    """Command lines that name a demo's directory or cgroup parent, or one of its workloads."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if MARK in line:
+                found[int(entry.name)] = line
+    return found
+
+
+def directories():
+    """Temporary directories of a demo."""
+    return {str(path) for path in Path(tempfile.gettempdir()).glob(f"{MARK}*")}
+
+
+class MachineState:
+    """Everything of the three kinds when it was made, to compare with afterwards."""
+
+    def __init__(self):
+        self._before = self._now()
+
+    def _now(self):
+        return cgroups(), set(processes()), directories()
+
+    def wait_unchanged(self, timeout_s=20.0):
+        """Wait until nothing is there that was not there before; fails naming what stays."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left = [now - then for now, then in zip(self._now(), self._before, strict=True)]
+            if not any(left):
+                return
+            assert time.monotonic() < deadline, f"left behind: {left}, {processes()}"
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def machine_state():
+    """The machine before the test."""
+    return MachineState()
