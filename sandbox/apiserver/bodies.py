@@ -1,4 +1,4 @@
-"""Request bodies: JSON or YAML bytes to a document. Pure."""
+"""Request bodies: JSON, YAML or protobuf bytes to a document. Pure."""
 
 from typing import Any
 
@@ -6,13 +6,14 @@ import msgspec
 import yaml
 
 from sandbox.apiserver import status
+from sandbox.apiserver.wire import protobuf
 
 JsonObject = dict[str, Any]
 
 JSON = "application/json"
 YAML = "application/yaml"
 MAX_BODY_BYTES = 3 * 1024 * 1024
-READABLE = (JSON, YAML)
+READABLE = (JSON, YAML, protobuf.MEDIA_TYPE)
 
 
 class _Loader(yaml.CSafeLoader):
@@ -43,6 +44,11 @@ def read_document(body: bytes, content_type: str) -> JsonObject:
     form = media_type(content_type) or JSON
     if form not in READABLE:
         raise status.unsupported_media_type(form, READABLE)
+    if form == protobuf.MEDIA_TYPE:
+        try:
+            return protobuf.decode(body)
+        except protobuf.Undecodable as error:
+            raise status.bad_request(f"error decoding protobuf: {error}") from None
     return as_object(read_json(body) if form == JSON else read_yaml(body))
 
 

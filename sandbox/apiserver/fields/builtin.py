@@ -60,9 +60,10 @@ class ModelStruct(Struct):
         model = _model(self.name)
         fields: dict[str, FieldType] = {}
         required = set()
+        infos = {info.serialization_alias or name: info for name, info in model.model_fields.items()}
         for attribute, text in model.openapi_types.items():
             key = model.attribute_map[attribute]
-            info = model.model_fields[attribute]
+            info = infos[key]
             fields[key] = _member(self.name, key, text, info.description or "")
             if info.is_required():
                 required.add(key)

@@ -48,12 +48,33 @@ MAP_LISTS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("V1ValidatingWebhook", "matchConditions"): ("name",),
     ("V1CustomResourceDefinitionStatus", "conditions"): ("type",),
     ("V1CSINodeSpec", "drivers"): ("name",),
+    ("V1CSINodeStatus", "storageHealth"): ("name",),
+    ("V1ContainerStatus", "allocatedResourcesStatus"): ("name",),
+    ("V1ContainerStatus", "volumeMounts"): ("mountPath",),
+    ("V1JSONSchemaProps", "x-kubernetes-validations"): ("rule",),
+    ("V1JobSchedulingConfiguration", "resourceClaims"): ("name",),
+    ("V1NodeAllocatableResourceClaimStatus", "mapping"): ("name",),
+    ("V1NodeAllocatableResourceClaimStatus", "overhead"): ("name",),
+    ("V1PodSpec", "evictionResponders"): ("name",),
+    ("V1PodStatus", "nodeAllocatableResourceClaimStatuses"): ("resourceClaimName",),
+    ("V1PodStatus", "volumeHealth"): ("name",),
+    ("V1PodVolumeHealth", "healthConditions"): ("status", "reason"),
+    ("V1ResourceStatus", "resources"): ("resourceID",),
+    ("V1VolumeHealthStatus", "healthConditions"): ("status", "reason"),
 }
 SET_LISTS = frozenset(
     {
         ("V1ObjectMeta", "finalizers"),
         ("V1NodeSpec", "podCIDRs"),
         ("V1CSIDriverSpec", "volumeLifecycleModes"),
+        ("V1ContainerRestartRuleOnExitCodes", "values"),
+        ("V1Endpoint", "addresses"),
+        ("V1NodeAllocatableResourceClaimStatus", "containers"),
+        ("V1NodePodPreemptionPolicy", "disableResizePreemption"),
+        ("V1PodFailurePolicyOnExitCodesRequirement", "values"),
+        ("V1UncountedTerminatedPods", "failed"),
+        ("V1UncountedTerminatedPods", "succeeded"),
+        ("V1VolumeMount", "bindMountOptions"),
     }
 )
 # Key members that may be absent, with what they then mean.
@@ -73,7 +94,10 @@ ATOMIC_STRUCTS = frozenset(
     {
         "CoreV1EndpointPort",
         "V1ConfigMapKeySelector",
+        "DiscoveryV1EndpointPort",
         "V1EndpointAddress",
+        "V1EvictionResponder",
+        "V1FileKeySelector",
         "V1LabelSelector",
         "V1LocalObjectReference",
         "V1NodeSelector",
@@ -84,7 +108,6 @@ ATOMIC_STRUCTS = frozenset(
         "V1ResourceFieldSelector",
         "V1RoleRef",
         "V1ScopeSelector",
-        "V1ScopedResourceSelectorRequirement",
         "V1SecretKeySelector",
         "V1SecretReference",
         "RbacV1Subject",
@@ -111,7 +134,15 @@ QUANTITY_MAPS = frozenset(
         "used",
     }
 )
-QUANTITY_MEMBERS = frozenset({("V1EmptyDirVolumeSource", "sizeLimit"), ("V1ResourceFieldSelector", "divisor")})
+QUANTITY_MEMBERS = frozenset(
+    {
+        ("V1EmptyDirVolumeSource", "sizeLimit"),
+        ("V1NodeAllocatableMappedResources", "quantity"),
+        ("V1NodeAllocatableOverheadResources", "perContainer"),
+        ("V1NodeAllocatableOverheadResources", "perPod"),
+        ("V1ResourceFieldSelector", "divisor"),
+    }
+)
 INT_OR_STRING_MEMBERS = frozenset(
     {
         ("V1HTTPGetAction", "port"),
