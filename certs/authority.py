@@ -73,6 +73,11 @@ def issue_serving(
     return _pair(builder.sign(signing_key, hashes.SHA256()), key)
 
 
+def expiry(pair: KeyPair) -> datetime:
+    """When the certificate ceases to be valid. Raises ValueError when it is unreadable."""
+    return x509.load_pem_x509_certificate(pair.certificate_pem).not_valid_after_utc
+
+
 def general_name(host: str) -> x509.GeneralName:
     """The alternative name for a host: an IP address where the text is one, else a DNS name."""
     try:

@@ -1,0 +1,103 @@
+"""`python -m webhook`: composes the admission webhook and runs it."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from certs.files import FileStore
+from koord.api.errors import InvalidInput
+from koord.api.names import CONFIG_NAMESPACE
+from koord.kube.connection import connect
+from koord.kube.events import EventRecorder
+from koord.kube.lease import default_identity
+from koord.logs import LEVELS
+from koord.process import Process
+from webhook.context import FeatureGates
+from webhook.live import Live
+from webhook.registrar import Registrar
+from webhook.registration import Target
+from webhook.server import Server
+
+COMPONENT = "koord-webhook"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until a signal; returns the exit code."""
+    flags = build_parser().parse_args(arguments)
+    process = Process(COMPONENT, flags.health_port, log_level=flags.log_level, drain_s=flags.drain_s)
+
+    async def compose() -> None:
+        await _compose(process, flags)
+
+    process.on_startup(compose)
+    return process.run()
+
+
+async def _compose(process: Process, flags: argparse.Namespace) -> None:
+    client = await connect(flags.kubeconfig)
+    process.on_shutdown(client.close)
+    recorder = EventRecorder(client, COMPONENT, default_identity())
+    process.on_shutdown(recorder.flush)
+    live = Live(client, recorder, flags.namespace, flags.feature_gates)
+    hosts = flags.host or [f"{flags.service}.{flags.namespace}.svc"]
+    target = Target(flags.namespace, flags.service, flags.service_port, flags.url)
+    registrar = Registrar(client, FileStore(flags.cert_dir), hosts, target)
+    await registrar.prepare()
+    server = Server(live, registrar.context, process.stopping)
+    await server.start(flags.bind_address, flags.port)
+    process.on_shutdown(server.stop)
+
+    async def register_when_synced() -> None:
+        # Registering first would send pods here that no profile can match yet.
+        await asyncio.gather(*(store.wait_synced() for store in live.stores))
+        await registrar.run()
+
+    process.supervise("events", recorder.run)
+    for store in (*live.stores, registrar.configurations):
+        process.supervise(f"store of {store.resource}", store.run)
+    process.supervise("registration", register_when_synced)
+    process.add_readiness("stores", live.check_synced)
+    process.add_readiness("registration", registrar.check)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The flags, each with its unit and default."""
+    parser = argparse.ArgumentParser(
+        prog="python -m webhook",
+        description="Marks pods for colocation as ClusterColocationProfiles say, when they are created.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--kubeconfig", help="path; without it in-cluster credentials, then $KUBECONFIG")
+    add("--bind-address", default="0.0.0.0", help="address to serve on")
+    add("--port", type=int, default=9876, help="port to serve on; 0: any free one")
+    add(
+        "--cert-dir", type=Path, default=Path("/var/lib/koord/webhook-certs"), help="certificates and keys, mode 0700"
+    )
+    add(
+        "--host",
+        action="append",
+        help="name or address in the certificate, repeatable; default SERVICE.NAMESPACE.svc",
+    )
+    add("--url", default="", help="base URL that the API server calls, for a webhook outside the cluster")
+    add("--service", default="koordinator-webhook-service", help="name of the Service in front, without --url")
+    add("--service-port", type=int, default=443, help="port of the Service")
+    add("--namespace", default=CONFIG_NAMESPACE, help="own namespace; its pods are never changed")
+    add("--feature-gates", type=_gates, default=FeatureGates(), help="Name=true,Name=false")
+    add("--drain-s", type=float, default=5.0, help="seconds to go on serving, not ready, after a signal")
+    add("--health-port", type=int, default=8000, help="0: any free port, -1: none")
+    add("--log-level", choices=LEVELS, default="info")
+    return parser
+
+
+def _gates(text: str) -> FeatureGates:
+    try:
+        return FeatureGates.parse(text)
+    except InvalidInput as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""The webhook's numbers. Label values are closed sets, never names of objects; counters start at zero."""
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from webhook.decision import Reason, Verdict
+
+HTTP_STATUSES = (200, 400, 408, 413, 415)
+
+REQUESTS = Counter("koord_webhook_requests_total", "Reviews answered, by HTTP status.", ["status"])
+SECONDS = Histogram(
+    "koord_webhook_request_seconds",
+    "Time from the whole request being read to its answer being encoded.",
+    buckets=(0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.02, 0.1, 0.5, 1.0),
+)
+DECISIONS = Counter("koord_webhook_decisions_total", "Decisions about objects, by reason.", ["reason"])
+OUTCOMES = Counter(
+    "koord_webhook_profile_outcomes_total", "What became of profiles that matched a pod, by verdict.", ["verdict"]
+)
+PROFILES = Gauge("koord_webhook_profiles", "Profiles known, by state (sound, faulty).", ["state"])
+REGISTERED = Gauge("koord_webhook_registered", "1 while the API server is known to call this webhook and trust it.")
+CERTIFICATE_EXPIRY = Gauge(
+    "koord_webhook_certificate_expiry_timestamp_seconds", "When the certificate that is served expires."
+)
+FAILURES = Counter(
+    "koord_webhook_failures_total",
+    "Failures of the loops beside the serving, by loop (registration, certificate, namespace).",
+    ["loop"],
+)
+
+BY_STATUS = {status: REQUESTS.labels(str(status)) for status in HTTP_STATUSES}
+BY_REASON = {reason: DECISIONS.labels(reason.value) for reason in Reason}
+BY_VERDICT = {verdict: OUTCOMES.labels(verdict.value) for verdict in (Verdict.APPLIED, Verdict.LOST_DRAW)}
+for _loop in ("registration", "certificate", "namespace"):
+    FAILURES.labels(_loop)
