@@ -83,6 +83,8 @@ class ControlFiles:
         if knob is Knob.QUOTA and isinstance(value, int) and value != UNLIMITED:
             period = self._period(group, "")
             value = max(value * period // PERIOD_US, MIN_QUOTA_US)
+            if self.mounts.is_v2:
+                return f"{value} {period}"
         return self.form(knob).render(value)
 
     def write(self, group: str, knob: Knob, raw: str) -> None:

@@ -61,7 +61,7 @@ def write_text(path: str, text: str) -> None:
 
     Opened without O_CREAT: a missing file must stay missing and say so.
     """
-    fd = open_or_raise(path, os.O_WRONLY)
+    fd = open_or_raise(path, os.O_WRONLY | os.O_TRUNC)
     try:
         os.write(fd, text.encode("ascii") or b"\n")
     except OSError as error:

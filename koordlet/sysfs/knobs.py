@@ -86,10 +86,6 @@ def _max_or_number(value: KnobValue) -> str:
     return "max" if value == UNLIMITED else str(value)
 
 
-def _v2_quota(value: KnobValue) -> str:
-    return _max_or_number(value)
-
-
 KNOBS: Mapping[Knob, KnobKind] = MappingProxyType(
     {
         Knob.WEIGHT: KnobKind(
@@ -100,7 +96,7 @@ KNOBS: Mapping[Knob, KnobKind] = MappingProxyType(
         Knob.QUOTA: KnobKind(
             "cpu",
             Form("cpu.cfs_quota_us", _number, _plain, lowest=MIN_QUOTA_US),
-            Form("cpu.max", _number_or_max, _v2_quota, lowest=MIN_QUOTA_US),
+            Form("cpu.max", _number_or_max, _max_or_number, lowest=MIN_QUOTA_US),
         ),
         Knob.BURST: KnobKind(
             "cpu", Form("cpu.cfs_burst_us", _number, _plain), Form("cpu.max.burst", _number, _plain)

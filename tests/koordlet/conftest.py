@@ -89,7 +89,8 @@ class RealTree:
 
     def run(self, group: str, code: str = HOG) -> subprocess.Popen[bytes]:
         """A Python process inside the group."""
-        process = subprocess.Popen([sys.executable, "-S", "-c", f"import sys; sys.stdin.readline()\n{code}"], stdin=subprocess.PIPE)
+        program = f"import sys; sys.stdin.readline()\n{code}"
+        process = subprocess.Popen([sys.executable, "-S", "-c", program], stdin=subprocess.PIPE)
         self._processes.append(process)
         for root in self.roots:
             Path(root, group, "cgroup.procs").write_text(str(process.pid))
