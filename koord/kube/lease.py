@@ -17,7 +17,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from koord.api.objects import JsonObject
 from koord.api.timestamps import format_rfc3339_micro
@@ -79,10 +79,14 @@ def read_record(lease: JsonObject, default_duration_s: float) -> LeaseRecord:
     transitions = spec.get("leaseTransitions")
     return LeaseRecord(
         holder=str(spec.get("holderIdentity") or ""),
-        duration_s=float(duration) if isinstance(duration, int) and duration > 0 else default_duration_s,
+        duration_s=float(duration) if _is_int32(duration) and duration > 0 else default_duration_s,
         renew_time=str(spec.get("renewTime") or ""),
-        transitions=transitions if isinstance(transitions, int) else 0,
+        transitions=transitions if _is_int32(transitions) else 0,
     )
+
+
+def _is_int32(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and abs(value) < 2**31
 
 
 def claim(lease: JsonObject, identity: str, duration_s: int, epoch_s: float) -> JsonObject:

@@ -257,9 +257,9 @@ class ScriptedServer:
             return web.json_response(self.objects[request.path])
         if request.path.rpartition("/")[2] not in ("pods", "configmaps", "nodes", "events", "leases"):
             return web.json_response(status(404, "NotFound"), status=404)
-        return self._list(request)
+        return self.list(request)
 
-    def _list(self, request: web.Request) -> web.StreamResponse:
+    def list(self, request: web.Request) -> web.StreamResponse:
         items = [obj for _, obj in sorted(self.collection(request.path).items())]
         start = int(request.query.get("continue", "0"))
         if start and self.continue_is_gone:

@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import pytest
+from aiohttp import web
 
 from koord.kube.resources import CONFIGMAPS, PODS
 from koord.kube.store import Store, is_older
@@ -101,6 +102,25 @@ async def test_lists_without_paging_after_a_continue_token_expired(client, serve
     assert len(store) == 23
     limits = [r.query.get("limit") for r in server.requests if "watch" not in r.query]
     assert limits == ["5", "5", None]
+
+
+async def test_a_restarted_list_forgets_the_pages_before_the_restart(client, server, background):
+    for number in range(6):
+        server.put(f"{POD}p{number}")
+
+    async def remove_and_expire(_request):
+        server.remove(f"{POD}p0")
+        return web.json_response({"kind": "Status", "code": 410, "reason": "Expired"}, status=410)
+
+    async def first_page(request):
+        server.list_faults.append(remove_and_expire)
+        return server.list(request)
+
+    server.list_faults.append(first_page)
+    store = Store(client, PODS, page_size=3)
+    background(store.run())
+    await asyncio.wait_for(store.wait_synced(), 10)
+    assert versions(store) == served(server)
 
 
 async def test_asks_for_bookmarks_and_a_bounded_watch(watching, server):
@@ -291,8 +311,6 @@ async def test_a_line_that_is_no_json_begins_the_watch_again(watching, server, k
 
 async def test_a_page_that_is_no_json_is_asked_for_again(client, server, kit, background):
     async def gateway(request):
-        from aiohttp import web
-
         return web.Response(text="<html>welcome</html>")
 
     server.list_faults.append(gateway)
@@ -304,8 +322,6 @@ async def test_a_page_that_is_no_json_is_asked_for_again(client, server, kit, ba
 
 async def test_watches_that_keep_breaking_lead_to_a_new_list(watching, server, kit):
     async def broken(request):
-        from aiohttp import web
-
         return web.Response(text=json.dumps({"type": "ERROR", "object": kit.status(500, "InternalError")}))
 
     server.watch_faults.extend([broken] * 3)
