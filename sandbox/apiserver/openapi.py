@@ -21,6 +21,7 @@ _SCALARS: dict[Scalar, JsonObject] = {
     Scalar.QUANTITY: {"oneOf": [{"type": "string"}, {"type": "number"}]},
     Scalar.INT_OR_STRING: {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
 }
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _MODEL_NAME = re.compile(r"([A-Za-z]*?)V(\d+(?:alpha\d+|beta\d+)?)([A-Z].*)")
 _WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
 _READ_PARAMETERS = (
@@ -57,7 +58,7 @@ class _Components:
         """The schema of a field; named structs become references."""
         described = {"description": kind.description} if kind.description else {}
         if isinstance(kind, Leaf):
-            return {**_SCALARS[kind.scalar], **described}
+            return {**self._scalar(kind.scalar), **described}
         if isinstance(kind, ListOf):
             return {"type": "array", "items": self.schema(kind.element), **_list_form(kind), **described}
         if isinstance(kind, MapOf):
@@ -68,6 +69,12 @@ class _Components:
                 return {"allOf": [self.reference(kind)], "default": {}}
             return self.object_schema(kind)
         return {"x-kubernetes-preserve-unknown-fields": True, **described}
+
+    def _scalar(self, scalar: Scalar) -> JsonObject:
+        if scalar is not Scalar.QUANTITY:
+            return _SCALARS[scalar]
+        self.schemas[_QUANTITY] = _SCALARS[scalar]
+        return {"allOf": [{"$ref": f"#/components/schemas/{_QUANTITY}"}]}
 
     def reference(self, kind: Struct) -> JsonObject:
         """A $ref to a named struct, whose schema is added when it is new."""

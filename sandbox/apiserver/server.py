@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from sandbox.apiserver import bodies, discovery, negotiation, openapi, paths, responses, status
+from sandbox.apiserver import bodies, discovery, negotiation, openapi, paths, responses, seeds, status
 from sandbox.apiserver.authentication import Authenticator
 from sandbox.apiserver.calls import ADMIN, User
 from sandbox.apiserver.crds import DefinitionKeeper
@@ -71,6 +71,7 @@ class ApiServer:
         self._openapi = openapi.OpenApi(kinds, self._desk.types)
         self._runner: web.AppRunner | None = None
         self._address = ""
+        seeds.plant(storage, kinds, self._desk.new_uid, self._desk.now())
         DefinitionKeeper(storage, kinds, self._desk.now).start()
 
     async def start(self, host: str = "127.0.0.1", port: int = 0, ssl_context: ssl.SSLContext | None = None) -> int:

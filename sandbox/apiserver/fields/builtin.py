@@ -117,5 +117,5 @@ def _element(text: str) -> FieldType:
 
 
 def describe(struct_name: str) -> str:
-    """The documentation text of a model."""
-    return (_model(struct_name).__doc__ or "").strip()
+    """The documentation text of a model, without what the generator says about its Python class."""
+    return str(_model(struct_name).__doc__ or "").partition("Attributes:")[0].strip()

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GROUPS = (
-    "admissionregistration", "apps", "authentication", "authorization", "autoscaling", "batch", "coordination", "core",
-    "discovery", "events", "networking", "policy", "rbac", "scheduling", "storage",
+    "admissionregistration", "apps", "authentication", "authorization", "autoscaling", "batch", "coordination",
+    "core", "discovery", "events", "networking", "policy", "rbac", "scheduling", "storage",
 )  # fmt: skip
 MACHINERY = ("pkg/apis/meta/v1", "pkg/runtime", "pkg/api/resource", "pkg/util/intstr")
 # Messages whose JSON form is not their members'.
