@@ -4,9 +4,9 @@ metrics and `koordctl explain`. Pure data.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+
+import msgspec
 
 from koord.api.priority import PriorityBand
 from webhook.json_patch import Operation
@@ -45,7 +45,7 @@ class Verdict(StrEnum):
     POD_MISMATCH = "pod-mismatch"
 
 
-class Change(NamedTuple):
+class Change(msgspec.Struct, frozen=True, gc=False):
     """One thing a profile changed: `field` of its spec, the key it wrote, the value before (None: absent)."""
 
     field: str
@@ -54,8 +54,7 @@ class Change(NamedTuple):
     after: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileOutcome:
+class ProfileOutcome(msgspec.Struct, frozen=True, gc=False):
     """One profile's part. `percent` and `draw`: applied when draw < percent; None when nothing was drawn."""
 
     name: str
@@ -77,8 +76,7 @@ class TranslationReason(StrEnum):
     BAND_WITHOUT_RESOURCES = "band-without-resources"
 
 
-@dataclass(frozen=True, slots=True)
-class Translation:
+class Translation(msgspec.Struct, frozen=True, gc=False):
     """Outcome of the resource translation. `detail`: the profile that skipped it, or whence the band came."""
 
     reason: TranslationReason
@@ -86,8 +84,7 @@ class Translation:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """The whole decision. A refusal has a `code` and a `message` and no operations."""
 
     allowed: bool

@@ -12,6 +12,7 @@ from koord.api import names, quantity
 from koord.api.quantity import InvalidQuantity
 from webhook.decision import Reason, Refusal
 from webhook.draft import Draft
+from webhook.texts import canonical_text
 from webhook.views import Resources
 
 _Spec = dict[str, dict[str, dict[str, dict[str, str]]]]
@@ -61,9 +62,9 @@ def _recorded(limits: Resources | None, requests: Resources | None) -> dict[str,
         batch: dict[str, str] = {}
         # By ascending name, as the annotation's readers compare text.
         if names.BATCH_CPU in resources:
-            batch[names.BATCH_CPU] = quantity.canonical(resources[names.BATCH_CPU])
+            batch[names.BATCH_CPU] = canonical_text(resources[names.BATCH_CPU])
         if names.BATCH_MEMORY in resources:
-            batch[names.BATCH_MEMORY] = quantity.canonical(resources[names.BATCH_MEMORY])
+            batch[names.BATCH_MEMORY] = canonical_text(resources[names.BATCH_MEMORY])
         if batch:
             recorded[kind] = batch
     return recorded

@@ -11,6 +11,7 @@ from webhook.draft import Block, Draft
 from webhook.views import Resources
 
 _NAMES = (names.GPU, names.GPU_CORE, names.GPU_MEMORY, names.GPU_MEMORY_RATIO, names.GPU_SHARED)
+_NAME_SET = frozenset(_NAMES)
 _PERCENT_OF_CARD = 100
 
 
@@ -24,9 +25,7 @@ def expand_gpu(draft: Draft) -> bool:
 
 
 def _mentions_gpu(resources: Resources | None) -> bool:
-    if not resources:
-        return False
-    return any(name in resources for name in _NAMES)
+    return resources is not None and not _NAME_SET.isdisjoint(resources)
 
 
 def _expand(block: Block) -> bool:

@@ -7,14 +7,12 @@ which has no resources of its own, keep the native ones.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-from koord.api import names, quantity
+from koord.api import names
 from koord.api.objects import Container, PodSpec, ResourceRequirements
 from koord.api.priority import TRANSLATED_RESOURCES, PriorityBand, class_by_qos, raw_class
 from koord.api.qos import KubeQoS, QoSClass, computed_kube_qos, raw_qos
-from koord.api.quantity import QuantityText
 from webhook.draft import Draft
+from webhook.texts import canonical_text, milli_count_text
 from webhook.views import Resources, ResourcesView
 
 _QOS_OF = {
@@ -74,7 +72,7 @@ def translate(draft: Draft, band: PriorityBand) -> tuple[bool, list[str]]:
             block.requests = _fill(block.requests, block.limits, cpu, memory)
         changed = changed or block.requests is not requests or block.limits is not limits
         for resources in (requests, limits):
-            if resources and len(resources) > 1:
+            if resources and (cpu in resources or memory in resources):
                 _warn_of_both(resources, cpu, memory, block.name, warnings)
     if draft.overhead:
         moved = _move(draft.overhead, cpu, memory)
@@ -88,13 +86,13 @@ def _move(resources: Resources, cpu: str, memory: str) -> Resources:
     """The same map when it holds nothing native, else a new one."""
     if names.CPU in resources:
         moved = {name: amount for name, amount in resources.items() if name != names.CPU and name != cpu}
-        moved[cpu] = _cpu_count(resources[names.CPU])
+        moved[cpu] = milli_count_text(resources[names.CPU])
     elif names.MEMORY in resources:
         moved = dict(resources)
     else:
         return resources
     if names.MEMORY in moved:
-        moved[memory] = _canonical(moved.pop(names.MEMORY))
+        moved[memory] = canonical_text(moved.pop(names.MEMORY))
     return moved
 
 
@@ -103,16 +101,6 @@ def _fill(requests: Resources | None, limits: Resources, cpu: str, memory: str) 
         if name in limits and (requests is None or name not in requests):
             requests = {**(requests or {}), name: limits[name]}
     return requests
-
-
-@lru_cache(maxsize=4096)
-def _cpu_count(amount: QuantityText) -> str:
-    return quantity.format_value(quantity.milli(amount))
-
-
-@lru_cache(maxsize=4096)
-def _canonical(amount: QuantityText) -> str:
-    return quantity.canonical(amount)
 
 
 def _warn_of_both(resources: Resources, cpu: str, memory: str, container: str, warnings: list[str]) -> None:
