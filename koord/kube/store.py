@@ -119,6 +119,10 @@ class Store(Generic[T]):
         self._last_sync = self._last_contact = 0.0
         self._lists = self._restarts = self._undecodable = 0
         self._last_error = ""
+        name = str(resource)
+        self._objects_gauge = metrics.STORE_OBJECTS.labels(name)
+        self._changes_counter = metrics.STORE_EVENTS.labels(name)
+        self._contact_gauge = metrics.STORE_CONTACT.labels(name)
 
     # Reading
 
@@ -318,8 +322,9 @@ class Store(Generic[T]):
                 del self._objects[key]
             else:
                 self._objects[key] = change.new
-            metrics.STORE_OBJECTS.labels(str(self.resource)).inc((change.new is not None) - (change.old is not None))
-            metrics.STORE_EVENTS.labels(str(self.resource)).inc()
+            if change.kind != "updated":
+                self._objects_gauge.inc(1 if change.kind == "added" else -1)
+            self._changes_counter.inc()
             for index in self._indexes.values():
                 index.replace(key, change.old, change.new)
             for subscriber in tuple(self._subscribers):
@@ -335,7 +340,7 @@ class Store(Generic[T]):
 
     def _note_contact(self, *, progress: bool = False) -> None:
         self._last_contact = time.time()
-        metrics.STORE_CONTACT.labels(str(self.resource)).set(self._last_contact)
+        self._contact_gauge.set(self._last_contact)
         if progress:
             self._last_error = ""
             self._broken_watches = 0
