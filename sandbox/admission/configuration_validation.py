@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import jsonschema
-
 from sandbox.admission.fields import FieldError, duplicate, forbidden, invalid, required, unsupported
 from sandbox.admission.metadata_validation import label_problem, subdomain_problem
 from sandbox.admission.request import JsonObject
@@ -202,7 +200,7 @@ def _validate_schema(schema: Any, path: str) -> list[FieldError]:
         return errors
     try:
         compile_schema(schema)
-    except (jsonschema.SchemaError, re.error, TypeError, ValueError) as error:
+    except (TypeError, ValueError, AttributeError) as error:
         return [invalid(path, "schema", f"cannot be compiled: {error}")]
     return []
 
@@ -219,6 +217,8 @@ def _structural_errors(schema: Any, path: str, *, is_root: bool = False) -> Iter
             yield required(f"{path}.type", "must not be empty for specified object fields")
     elif kind not in _TYPES:
         yield unsupported(f"{path}.type", kind, _TYPES)
+    if "pattern" in schema and (problem := _pattern_problem(schema["pattern"])):
+        yield invalid(f"{path}.pattern", schema["pattern"], problem)
     if kind == "array" and "items" not in schema:
         yield required(f"{path}.items", "must be specified")
     additional = schema.get("additionalProperties")
@@ -231,3 +231,11 @@ def _structural_errors(schema: Any, path: str, *, is_root: bool = False) -> Iter
         yield from _structural_errors(additional, f"{path}.additionalProperties")
     if "items" in schema:
         yield from _structural_errors(schema["items"], f"{path}.items")
+
+
+def _pattern_problem(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        return f"must be a valid regular expression, but isn't: {error}"
+    return ""
