@@ -99,11 +99,13 @@ class Agent:
 
     def look(self, now_s: float) -> None:
         """The fast path's turn."""
-        load = self._node.fast.turn(now_s)
         if self._node.discovery.is_changed():
             self._wake.set()
         baseline = self.suppression.baseline
-        if load is None or baseline is None:
+        if baseline is None:
+            return
+        load = self._node.fast.turn(now_s)
+        if load is None:
             return
         group = self._best_effort_dir
         reading = self._node.executor.current(group, Knob.QUOTA)

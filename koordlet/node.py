@@ -40,6 +40,7 @@ class KernelNode:
 
     def close(self) -> None:
         """Let go of every descriptor."""
+        self.discovery.close()
         self.sampler.close()
         self.fast.close()
         self.files.close()

@@ -17,6 +17,7 @@ class Protection:
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
+        self._wishes: list[Wish] = []
         self.last_decision: WeightDecision | None = None
 
     def propose(self, snapshot: Snapshot) -> Proposal | None:
@@ -37,12 +38,13 @@ class Protection:
             burstable_pods=self._pods(snapshot, KubeQoS.BURSTABLE),
         )
         decision = decide_weights(root, WeightScale(form.lowest, form.highest))
+        if self.last_decision is None or self.last_decision.weights != decision.weights:
+            vital = {best_effort_dir, burstable_dir}
+            self._wishes = [
+                Wish(group, Knob.WEIGHT, weight, vital=group in vital) for group, weight in decision.weights.items()
+            ]
         self.last_decision = decision
-        vital = {best_effort_dir, burstable_dir}
-        wishes = [
-            Wish(group, Knob.WEIGHT, weight, vital=group in vital) for group, weight in decision.weights.items()
-        ]
-        return Proposal(wishes, decision)
+        return Proposal(self._wishes, decision)
 
     def _pods(self, snapshot: Snapshot, qos: KubeQoS) -> list[Competitor]:
         found = (

@@ -11,12 +11,12 @@ from koordlet.sampling.rates import CounterRate
 from koordlet.sampling.series import Series
 from koordlet.sysfs.discovery import PodGroup
 from koordlet.sysfs.errors import CgroupGone, Unsupported, WriteRefused
-from koordlet.sysfs.groupstats import CpuCounters, GroupStats
+from koordlet.sysfs.groupstats import GroupStats
 from koordlet.sysfs.mounts import CgroupMounts
 from koordlet.sysfs.proc import NodeFiles, NodeMemory
 
-MEMORY_CYCLES = 5
-CONTAINER_MEMORY_CYCLES = 15
+MEMORY_CYCLES = 10
+CONTAINER_MEMORY_CYCLES = 30
 _BAD_READS = (CgroupGone, Unsupported, WriteRefused, OSError, ValueError)
 
 
@@ -41,9 +41,9 @@ class GroupSample:
 
     __slots__ = (
         "_cpu_rate",
-        "_memory_turn",
         "_periods",
         "_throttled",
+        "_turn",
         "cpu_cores",
         "cpu_series",
         "memory_bytes",
@@ -55,7 +55,7 @@ class GroupSample:
         "working_set_bytes",
     )
 
-    def __init__(self, stats: GroupStats, memory_turn: int, windows: Windows | None) -> None:
+    def __init__(self, stats: GroupStats, turn: int, windows: Windows | None) -> None:
         self.stats = stats
         self.cpu_cores: float | None = None
         self.throttled_ratio: float | None = None
@@ -65,25 +65,26 @@ class GroupSample:
         self.sampled_at_s = 0.0
         self._cpu_rate = CounterRate()
         self._periods = self._throttled = -1
-        self._memory_turn = memory_turn
+        self._turn = turn
         slots = 0 if windows is None else int(windows.pod_s / windows.cycle_s) + 2
         self.cpu_series = Series(slots, windows.cycle_s) if windows else None
         self.memory_series = Series(slots // MEMORY_CYCLES + 2, windows.cycle_s * MEMORY_CYCLES) if windows else None
 
     def sample(self, at_s: float, cycle: int, memory_cycles: int, with_cache: bool = False) -> None:
         """Read now; `with_cache` says which memory goes into the series. Raises CgroupGone when the cgroup ended."""
-        counters = self.stats.cpu()
-        self.cpu_cores = self._cpu_rate.update(at_s, counters.usage_ns * 1e-9)
-        self._update_throttling(counters)
+        self.cpu_cores = self._cpu_rate.update(at_s, self.stats.usage_ns() * 1e-9)
+        # Without a quota the counters stand still; that one was set is noticed in the group's turn.
+        if self._periods != 0 or (cycle + self._turn) % MEMORY_CYCLES == 0:
+            self._sample_throttling()
         if self.cpu_cores is not None:
             self.sampled_at_s = at_s
             if self.cpu_series is not None:
                 self.cpu_series.add(at_s, self.cpu_cores)
-        if self.memory_bytes is None or (cycle + self._memory_turn) % memory_cycles == 0:
+        if self.memory_bytes is None or (cycle + self._turn) % memory_cycles == 0:
             self._sample_memory(at_s, with_cache)
 
-    def _update_throttling(self, counters: CpuCounters) -> None:
-        periods, throttled = counters.periods, counters.throttled
+    def _sample_throttling(self) -> None:
+        periods, throttled = self.stats.throttling()
         if 0 <= self._periods < periods and throttled >= self._throttled:
             self.throttled_ratio = (throttled - self._throttled) / (periods - self._periods)
         else:
@@ -99,6 +100,14 @@ class GroupSample:
         self.working_set_bytes = memory.working_set
         if self.memory_series is not None:
             self.memory_series.add(at_s, memory.with_cache if with_cache else memory.without_cache)
+
+    def working_set_now(self) -> int | None:
+        """The working set as of this moment, for who is about to limit it; None when it cannot be read."""
+        try:
+            memory = self.stats.memory()
+        except _BAD_READS:
+            return None
+        return None if memory is None else memory.working_set
 
     def close(self) -> None:
         """Let go of the kept descriptors."""

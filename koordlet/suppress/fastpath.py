@@ -1,7 +1,7 @@
 """Cut the quota at once when production's load steps up, between two cycles (pure). Never raises it.
 
-A 100 ms window is noisy, so a step must be a tenth of the node to count, and what only /proc/stat shows must exceed
-the resolution of its ticks as well. The cut is what the last cycle's budget would have been with the growth; the
+A 100 ms window is noisy, so a step must be a tenth of the node to count, and what is only counted in ticks must
+exceed their resolution as well. The cut is what the last cycle's budget would have been with the growth; the
 next cycle, with a second's average, decides again.
 """
 
@@ -28,7 +28,7 @@ class Baseline:
 
 def fast_step(baseline: Baseline, load: Load, current_us: int) -> QuotaStep | None:
     """The lower quota that a step of load asks for now; None to leave it."""
-    noise = _TICK_CORES_PER_CPU * baseline.capacity_milli / 1000
+    noise = 0.0 if load.is_precise else _TICK_CORES_PER_CPU * baseline.capacity_milli / 1000
     growth = max(
         load.production_cores - baseline.load.production_cores,
         load.others_cores - baseline.load.others_cores - noise,

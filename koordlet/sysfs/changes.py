@@ -15,22 +15,22 @@ class Owner(StrEnum):
     BATCH = "batch"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Wish:
     """The value a strategy wants in a file, for as long as it goes on wishing it.
 
-    `vital` files are read every cycle, the others every few cycles, to notice what others write.
+    `vital` files are read every cycle, the others every few cycles, to notice what others write. `key` names the
+    file; it is made once, since most wishes live long.
     """
 
     group: str
     knob: Knob
     value: KnobValue
     vital: bool = False
+    key: Key = field(init=False, repr=False, compare=False)
 
-    @property
-    def key(self) -> Key:
-        """Names the file."""
-        return self.group, self.knob
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", (self.group, self.knob))
 
 
 @dataclass(frozen=True)

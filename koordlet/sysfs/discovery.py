@@ -15,6 +15,9 @@ from koordlet.sysfs.layout import Driver, Layout
 from koordlet.sysfs.mounts import CgroupMounts
 
 RESCAN_CYCLES = 30
+YOUNG_CYCLES = 30
+"""So long a pod's containers are looked for in every cycle, later in turns of LOOK_CYCLES."""
+LOOK_CYCLES = 5
 _Stamp = tuple[int, int]
 
 
@@ -40,6 +43,8 @@ class PodGroup:
 class _Seen:
     stamp: _Stamp
     pod: PodGroup
+    path: str
+    since: int
 
 
 @dataclass
@@ -48,9 +53,11 @@ class Discovery:
 
     mounts: CgroupMounts
     layout: Layout
-    _class_stamps: dict[KubeQoS, _Stamp] = field(default_factory=dict)
+    _class_stamps: dict[int, _Stamp] = field(default_factory=dict)
+    """By descriptors of the class directories: looking through one costs a fifth of resolving the path."""
     _pods: dict[str, _Seen] = field(default_factory=dict)
     _age: int = 0
+    _cycle: int = 0
 
     @property
     def root(self) -> str:
@@ -62,14 +69,20 @@ class Discovery:
         self._age = RESCAN_CYCLES
 
     def is_changed(self) -> bool:
-        """Whether a pod cgroup came or went since the last refresh: three stat calls."""
-        return any(
-            _stamp(self._class_path(qos)) != stamp for qos, stamp in self._class_stamps.items()
-        ) or not self._class_stamps
+        """Whether a pod cgroup came or went since the last refresh: three fstat calls."""
+        stamps = self._class_stamps
+        return not stamps or any(_stamp(fd) != stamp for fd, stamp in stamps.items())
+
+    def close(self) -> None:
+        """Let go of the kept directories."""
+        for fd in self._class_stamps:
+            os.close(fd)
+        self._class_stamps = {}
 
     def refresh(self) -> list[PodGroup]:
         """All pod cgroups. Raises Unsupported when the kube root is missing."""
         self._age += 1
+        self._cycle += 1
         full = self._age >= RESCAN_CYCLES or self.is_changed()
         if full:
             self._scan_pods()
@@ -85,13 +98,9 @@ class Discovery:
         if _stamp(root) is None:
             raise Unsupported(f"{root}: kubelet's cgroup is missing; is --cgroup-parent right?")
         # Stamps before listing: a pod that appears between the two is seen by the next comparison.
-        self._class_stamps = {}
-        for qos in KubeQoS:
-            stamp = _stamp(self._class_path(qos))
-            if stamp is not None:
-                self._class_stamps[qos] = stamp
+        self._keep_classes()
         found: dict[str, _Seen] = {}
-        for qos in self._class_stamps:
+        for qos in KubeQoS:
             for name in _directories(self._class_path(qos)):
                 uid = self.layout.pod_uid(name)
                 if uid is not None:
@@ -101,6 +110,19 @@ class Discovery:
                         found[group] = seen
         self._pods = found
         self._age = 0
+
+    def _keep_classes(self) -> None:
+        self.close()
+        for qos in KubeQoS:
+            try:
+                fd = os.open(self._class_path(qos), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            except OSError:
+                continue
+            stamp = _stamp(fd)
+            if stamp is None:
+                os.close(fd)
+            else:
+                self._class_stamps[fd] = stamp
 
     def _scan_pod(self, uid: str, qos: KubeQoS, group: str) -> _Seen | None:
         path = f"{self.root}/{group}"
@@ -112,12 +134,18 @@ class Discovery:
             container_id = self.layout.container_id(name)
             if container_id is not None:
                 containers.append(ContainerGroup(container_id, f"{group}/{name}"))
-        return _Seen(stamp, PodGroup(uid, qos, group, tuple(containers)))
+        known = self._pods.get(group)
+        since = self._cycle if known is None else known.since
+        pod = PodGroup(uid, qos, group, tuple(containers))
+        # The same object while nothing changed, so that what was derived from it can be kept.
+        return _Seen(stamp, known.pod if known is not None and known.pod == pod else pod, path, since)
 
     def _refresh_containers(self) -> None:
-        for group, seen in list(self._pods.items()):
-            stamp = _stamp(f"{self.root}/{group}")
-            if stamp == seen.stamp:
+        for number, (group, seen) in enumerate(list(self._pods.items())):
+            is_old = self._cycle - seen.since > YOUNG_CYCLES
+            if is_old and (self._cycle + number) % LOOK_CYCLES:
+                continue
+            if _stamp(seen.path) == seen.stamp:
                 continue
             fresh = self._scan_pod(seen.pod.uid, seen.pod.kube_qos, group)
             if fresh is None:
@@ -126,7 +154,7 @@ class Discovery:
                 self._pods[group] = fresh
 
 
-def _stamp(path: str) -> _Stamp | None:
+def _stamp(path: str | int) -> _Stamp | None:
     try:
         found = os.stat(path)  # noqa: PTH116 - Path.stat costs twice as much, 110 times a second
     except OSError:

@@ -25,7 +25,7 @@ from koordlet.sysfs.journal import Entry, Journal, Key
 from koordlet.sysfs.knobs import UNLIMITED, Knob, KnobValue
 from koordlet.sysfs.ordering import Change, Write, order_writes
 
-VERIFY_CYCLES = 10
+VERIFY_CYCLES = 20
 """Files that are not vital are read again every so many cycles, spread evenly over them."""
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
@@ -37,6 +37,15 @@ Plan = Mapping[Owner, Iterable[Wish]]
 class _Pause:
     until: float
     length_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """A file was found to hold `value` when it read `reading`; it is read again in the cycles of its turn."""
+
+    value: KnobValue
+    reading: Reading
+    turn: int
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,8 @@ class Executor:
         self._cycle = 0
         self._known: dict[Key, Reading] = {}
         self._read_in: dict[Key, int] = {}
+        self._settled: dict[Key, _Settled] = {}
+        self._bases: dict[Key, tuple[Reading, Entry, KnobValue]] = {}
         self._pauses: dict[Key, _Pause] = {}
         self._noticed = Applied()
 
@@ -86,10 +97,30 @@ class Executor:
     def base(self, group: str, knob: Knob, *, vital: bool = False) -> KnobValue | None:
         """The value the file would have without us: the original while it holds ours, else what it holds."""
         reading = self.current(group, knob, vital=vital)
-        entry = self.journal.entries.get((group, knob))
-        if reading is None or entry is None or not self._is_ours(knob, reading.raw, entry):
+        key = group, knob
+        entry = self.journal.entries.get(key)
+        if reading is None or entry is None:
             return None if reading is None else reading.value
-        return self.control.meaning(group, knob, entry.original)
+        known = self._bases.get(key)
+        if known is None or known[0] is not reading or known[1] is not entry:
+            is_ours = self._is_ours(knob, reading.raw, entry)
+            known = reading, entry, self.control.meaning(group, knob, entry.original) if is_ours else reading.value
+            self._bases[key] = known
+        return known[2]
+
+    def is_settled(self, wish: Wish) -> bool:
+        """Whether this very wish was found fulfilled, and it is not yet time to look again.
+
+        The usual case of most files in most cycles, made cheap; a vital file is looked at every time.
+        """
+        settled = self._settled.get(wish.key)
+        return (
+            settled is not None
+            and not wish.vital
+            and settled.value == wish.value
+            and settled.turn != self._cycle % VERIFY_CYCLES
+            and self._known.get(wish.key) is settled.reading
+        )
 
     def last_written(self, group: str, knob: Knob) -> KnobValue | None:
         """What we wrote last, None when the file is not ours."""
@@ -111,6 +142,8 @@ class Executor:
         wanted = _merge(plan, result)
         targets: dict[Key, _Target] = {}
         for key, (wish, owner) in wanted.items():
+            if self.is_settled(wish):
+                continue
             target = self._differing(key, wish, owner, result)
             if target is not None:
                 targets[key] = target
@@ -144,7 +177,9 @@ class Executor:
     # Deciding what differs
 
     def _is_due(self, key: Key) -> bool:
-        return (self._cycle + zlib.crc32(key[0].encode())) % VERIFY_CYCLES == 0
+        settled = self._settled.get(key)
+        turn = _turn(key) if settled is None else settled.turn
+        return self._cycle % VERIFY_CYCLES == turn
 
     def _read(self, key: Key) -> Reading | None:
         try:
@@ -178,6 +213,7 @@ class Executor:
         except (CgroupGone, Unsupported, WriteRefused):
             return None
         if self.control.same(key[1], reading.raw, raw):
+            self._settled[key] = _Settled(wish.value, reading, _turn(key))
             return None
         entry = self._entry_for(key, owner, reading, result)
         return _Target(owner, reading, raw, self.control.normalised(key[1], wish.value), entry, is_restore=False)
@@ -332,9 +368,8 @@ class Executor:
         self._pauses[key] = _Pause(self._clock() + length_s, length_s)
 
     def _forget(self, key: Key) -> None:
-        self._known.pop(key, None)
-        self._read_in.pop(key, None)
-        self._pauses.pop(key, None)
+        for memory in (self._known, self._read_in, self._settled, self._bases, self._pauses):
+            memory.pop(key, None)
         if key in self.journal.entries:
             self.journal.drop([key])
 
@@ -344,8 +379,14 @@ class Executor:
             for key in [key for key in self._known if key not in keep]:
                 del self._known[key]
                 self._read_in.pop(key, None)
+                self._settled.pop(key, None)
+                self._bases.pop(key, None)
         for key in [key for key in self._pauses if key not in wanted and key not in self.journal.entries]:
             del self._pauses[key]
+
+
+def _turn(key: Key) -> int:
+    return zlib.crc32(key[0].encode()) % VERIFY_CYCLES
 
 
 def _merge(plan: Plan, result: Applied) -> dict[Key, tuple[Wish, str]]:

@@ -10,10 +10,9 @@ from koordlet.sysfs.mounts import CgroupMounts
 _USEC_TO_NS = 1_000
 
 
-class CpuCounters(NamedTuple):
+class Throttling(NamedTuple):
     """Totals since the cgroup was made; periods count only while a quota is set."""
 
-    usage_ns: int
     periods: int
     throttled: int
 
@@ -30,34 +29,38 @@ class GroupMemory:
 class GroupStats:
     """Opens the files of one cgroup when first asked, so that a group whose controllers come late still works."""
 
-    __slots__ = ("_cpu_stat", "_group", "_memory_stat", "_mounts", "_usage")
+    __slots__ = ("_cpu_stat", "_group", "_is_v2", "_memory_stat", "_mounts", "_usage")
 
     def __init__(self, mounts: CgroupMounts, group: str) -> None:
+        """Raises Unsupported when CPU time is not accounted."""
         self._mounts = mounts
         self._group = group
+        self._is_v2 = mounts.of("cpuacct").version == 2
         self._usage: KeptFile | None = None
         self._cpu_stat: KeptFile | None = None
         self._memory_stat: KeptFile | None = None
 
     def usage_ns(self) -> int:
         """CPU time alone, the cheapest reading. Raises CgroupGone or Unsupported."""
-        accounting = self._mounts.of("cpuacct")
-        if accounting.version == 1:
-            if self._usage is None:
-                self._usage = KeptFile(f"{accounting.root}/{self._group}/cpuacct.usage", 32)
-            return int(self._usage.read())
+        if self._is_v2:
+            return number_after(self._read_cpu_stat(), b"usage_usec ") * _USEC_TO_NS
         if self._usage is None:
-            self._usage = KeptFile(f"{accounting.root}/{self._group}/cpu.stat", 1024)
-        return number_after(self._usage.read(), b"usage_usec ") * _USEC_TO_NS
+            self._usage = KeptFile(f"{self._mounts.of('cpuacct').root}/{self._group}/cpuacct.usage", 32)
+        return int(self._usage.read())
 
-    def cpu(self) -> CpuCounters:
-        """CPU time and throttling. Raises CgroupGone or Unsupported."""
-        usage = self.usage_ns()
+    def throttling(self) -> Throttling:
+        """How often the quota stopped the group. Raises CgroupGone or Unsupported.
+
+        All zero where there is no quota; v2 has no such lines while the cpu controller is off for the group.
+        """
+        stat = self._read_cpu_stat()
+        return Throttling(number_after(stat, b"nr_periods "), number_after(stat, b"nr_throttled "))
+
+    def _read_cpu_stat(self) -> bytes:
         if self._cpu_stat is None:
-            self._cpu_stat = KeptFile(f"{self._mounts.of('cpu').root}/{self._group}/cpu.stat", 1024)
-        stat = self._cpu_stat.read()
-        # v2 has no such lines while the cpu controller is off for this cgroup.
-        return CpuCounters(usage, number_after(stat, b"nr_periods "), number_after(stat, b"nr_throttled "))
+            controller = "cpuacct" if self._is_v2 else "cpu"
+            self._cpu_stat = KeptFile(f"{self._mounts.of(controller).root}/{self._group}/cpu.stat", 1024)
+        return self._cpu_stat.read()
 
     def memory(self) -> GroupMemory | None:
         """Memory; None when the memory controller is off. Raises CgroupGone."""
@@ -96,6 +99,8 @@ def parse_memory_stat(stat: bytes, version: int) -> GroupMemory:
     """
     if version == 1:
         prefix = b"total_"
+        # The totals stand together after the plain counters, where looking is short.
+        stat = stat[max(stat.find(b"total_"), 0) :]
         charged = number_after(stat, b"total_rss ") + number_after(stat, b"total_cache ")
     else:
         prefix = b""

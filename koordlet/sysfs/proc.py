@@ -124,3 +124,8 @@ def _numa_nodes(base: Path) -> dict[int, int]:
         for cpu in cpus:
             found[cpu] = int(directory.name.removeprefix("node"))
     return found
+
+
+def memory_of_process(proc_root: str = "/proc") -> int:
+    """Resident bytes of this process. Raises OSError when /proc is not there."""
+    return int(Path(proc_root, "self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

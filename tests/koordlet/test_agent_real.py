@@ -87,24 +87,27 @@ def bench(tree: Tree, tmp_path: Path) -> Iterator[Bench]:
     bench.close()
 
 
-def test_best_effort_gets_a_quota_that_shrinks_when_production_works_and_goes_when_disabled(bench: Bench) -> None:
+def test_best_effort_gets_what_production_leaves_and_everything_when_disabled(bench: Bench) -> None:
     tree, facts = bench.tree, bench.facts
     pod = tree.pod(KubeQoS.BURSTABLE, "ls", shares=1024)
     tree.pod(KubeQoS.BEST_EFFORT, "be")
     facts.add("ls", QoSClass.LS, KubeQoS.BURSTABLE)
     facts.add("be", QoSClass.BE, KubeQoS.BEST_EFFORT)
     facts.policy = replace(facts.policy, threshold_percent=100)
+    facts.node = NodeView(8000, 8000, 0, "")
     bench.cycle(3)
-    idle = bench.quota()
-    assert idle > 0
+    assert bench.quota() > 0
     tree.run(f"{pod}/ls-c0")
     bench.cycle(4)
-    busy = bench.quota()
     decision = bench.agent.suppression.last_decision
     assert decision is not None
     assert decision.budget is not None
-    assert decision.budget.protected_pods_milli > 300
-    assert busy < idle
+    assert decision.quota is not None
+    budget = decision.budget
+    assert budget.protected_pods_milli > 200
+    assert budget.budget_milli == 8000 - budget.protected_pods_milli - budget.system_milli
+    assert bench.quota() == decision.quota.quota_us
+    assert abs(bench.quota() - 100 * budget.budget_milli) <= 80_000, "a tenth of the node, when the budget rises"
     facts.policy = replace(facts.policy, enable=False)
     bench.cycle()
     assert bench.quota() == -1
@@ -162,6 +165,7 @@ def test_what_kubelet_writes_once_a_minute_is_repaired_in_the_next_cycle(bench: 
     tree.put(tree.burstable, "cpu", "cpu.shares", "10")
     tree.pod(KubeQoS.BURSTABLE, "ls", shares=10)
     facts.add("ls", QoSClass.LS, KubeQoS.BURSTABLE)
+    facts.node = NodeView(64_000, 64_000, 0, "")  # so that what else runs here is within the dead-band
     bench.cycle(2)
     raised, quota = bench.shares(tree.burstable), bench.quota()
     tree.put(tree.burstable, "cpu", "cpu.shares", "10")
@@ -169,7 +173,7 @@ def test_what_kubelet_writes_once_a_minute_is_repaired_in_the_next_cycle(bench: 
     tree.put(tree.best_effort, "cpu", "cpu.cfs_quota_us", "-1")
     bench.cycle()
     assert (bench.shares(tree.burstable), bench.shares(tree.best_effort)) == (raised, 2)
-    assert abs(bench.quota() - quota) <= 20_000, "no ramp from unlimited"
+    assert abs(bench.quota() - quota) <= 200_000, "no ramp from unlimited"
 
 
 def test_batch_pods_get_weights_limits_and_lose_their_quota_under_the_quota_policy(bench: Bench) -> None:
@@ -286,7 +290,7 @@ def test_a_strategy_that_fails_stops_no_other(bench: Bench) -> None:
 
 async def reach(condition: Callable[[], bool]) -> None:
     """Wait until the condition holds, looking every millisecond; there is no event for what a kernel file says."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(10):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
@@ -299,6 +303,7 @@ async def test_a_step_of_production_load_cuts_the_quota_within_150_ms(bench: Ben
     facts.add("ls", QoSClass.LS, KubeQoS.BURSTABLE)
     facts.add("be", QoSClass.BE, KubeQoS.BEST_EFFORT)
     facts.policy = replace(facts.policy, threshold_percent=100, min_percent=1)
+    facts.node = NodeView(2 * CAPACITY, 2 * CAPACITY, 0, "")  # so that what else runs here leaves room to cut
     process = tree.run(f"{pod}/ls-c0", "import time\ntime.sleep(2.5)\nwhile True: pass")
     usage = tree.path(f"{pod}/ls-c0", "cpuacct", "cpuacct.usage")
     tasks = [asyncio.create_task(bench.agent.run_cycles()), asyncio.create_task(bench.agent.run_fast())]

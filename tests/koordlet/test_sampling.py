@@ -124,12 +124,12 @@ def test_what_a_process_uses_is_what_is_sampled(tree: Tree) -> None:
     assert second.containers[f"{pod}/a-c1"].cpu_cores == 0
     assert second.best_effort_cpu_cores == 0
     assert second.node_cpu_cores is not None
-    for extra in range(1, 8):  # memory comes in turns
+    for extra in range(1, 11):  # memory comes in turns
         time.sleep(0.01)
         second = sampler.sample(ended + extra, discovery.refresh(), tree.best_effort)
     memory = second.pods[pod].memory_bytes
     assert memory is not None
-    assert memory > 50 << 20
+    assert memory > 49 << 20  # the kernel keeps some pages in per-cpu counters
     tree.end(process)
     tree.remove(pod)
     assert not sampler.sample(ended + 9, discovery.refresh(), tree.best_effort).pods
@@ -147,6 +147,8 @@ def test_throttling_of_a_quota_is_seen(tree: Tree) -> None:
     files = NodeFiles("/proc")
     sampler = Sampler(tree.mounts, files, Windows(0.5, 60, 60))
     discovery = Discovery(tree.mounts, tree.layout)
+    while "nr_throttled 0" in tree.get(pod, "cpu", "cpu.stat"):
+        time.sleep(0.01)
     for _ in range(2):
         sample = sampler.sample(time.monotonic(), discovery.refresh(), tree.best_effort)
         time.sleep(0.5)
