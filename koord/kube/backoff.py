@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from typing import Final
+
+ASKED_CAP_S: Final = 60.0
+"""No server may silence a loop for longer, whatever its Retry-After says."""
 
 
 @dataclass(slots=True)
@@ -20,14 +24,14 @@ class Backoff:
     def next_delay(self, at_least_s: float | None = None) -> float:
         """Seconds to wait now: between half and all of the current step.
 
-        `at_least_s` (a Retry-After) is a lower bound, and is spread upwards by a
-        tenth so that clients that were refused together do not come back together.
+        `at_least_s` (a Retry-After) is a lower bound as far as ASKED_CAP_S, and is spread
+        upwards by a tenth so that clients refused together do not come back together.
         """
         step = min(self.cap_s, self.first_s * self.factor ** min(self.failures, 40))
         self.failures += 1
         delay = step * self.source.uniform(0.5, 1.0)
         if at_least_s is not None:
-            delay = max(delay, at_least_s * self.source.uniform(1.0, 1.1))
+            delay = max(delay, min(at_least_s, ASKED_CAP_S) * self.source.uniform(1.0, 1.1))
         return delay
 
     def reset(self) -> None:

@@ -64,6 +64,7 @@ def test_delays_grow_to_their_cap_and_start_over():
     backoff.reset()
     assert backoff.next_delay() <= 0.1
     assert 5 <= backoff.next_delay(5) <= 5.5
+    assert 60 <= backoff.next_delay(86_400) <= 66
 
 
 keys = st.sampled_from([Key("a", "x"), Key("a", "y"), Key("b", "x")])
