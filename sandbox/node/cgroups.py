@@ -21,6 +21,10 @@ class CgroupsUnavailable(Exception):  # noqa: N818 - what is the case
     """No hierarchy can be written; the message says why for each. Processes can still run, unconfined."""
 
 
+class CgroupParentTaken(Exception):  # noqa: N818 - what is the case
+    """The cgroup parent holds kubepods that are not ours; the person must choose another."""
+
+
 @dataclass(frozen=True)
 class Hierarchy:
     """One mounted hierarchy and the controllers that it gives to pods (none: membership and PSI only)."""
@@ -55,11 +59,11 @@ class CgroupTree:
         """Make the parent in every hierarchy, leaving out those that refuse.
 
         `announce` is told each directory just before it is made, and again after, so that a journal can hold
-        it. Raises CgroupsUnavailable when no hierarchy is left, or when somebody else's kubepods is there.
+        it. Raises CgroupsUnavailable when no hierarchy is left, CgroupParentTaken when kubepods are there.
         """
         taken = [str(h.root / self.parent / "kubepods") for h in self.hierarchies]
         if present := [path for path in taken if Path(path).exists()]:
-            raise CgroupsUnavailable(f"{present[0]} exists already and is not ours: choose another cgroup parent")
+            raise CgroupParentTaken(f"{present[0]} exists already and is not ours: choose another cgroup parent")
         refusals: list[str] = []
         usable: list[Hierarchy] = []
         for hierarchy in self.hierarchies:

@@ -5,7 +5,7 @@ lines carry no time. The present and the previous run of a container are kept.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -115,3 +115,39 @@ def _tail_offset(source: BinaryIO, lines: int) -> int:
             end = found
         position = start
     return 0
+
+
+class LogsByNode:
+    """Serves pods/log for the whole cluster: only real nodes have processes that write anything."""
+
+    def __init__(self, nodes: Mapping[str, ContainerLogs]) -> None:
+        self._nodes = dict(nodes)
+
+    def stream(
+        self,
+        pod: JsonObject,
+        container: str,
+        *,
+        previous: bool,
+        follow: bool,
+        tail_lines: int | None,
+        since_seconds: int | None,
+        timestamps: bool,
+        limit_bytes: int | None,
+    ) -> AsyncIterator[bytes]:
+        """See ContainerLogs. Raises StatusError (400) also for a pod that is on no real node."""
+        node = pod["spec"].get("nodeName", "")
+        logs = self._nodes.get(node)
+        if logs is None:
+            where = f'runs on the simulated node "{node}"' if node else "is not scheduled"
+            raise status.bad_request(f'pod "{pod["metadata"]["name"]}" {where}: it has no log')
+        return logs.stream(
+            pod,
+            container,
+            previous=previous,
+            follow=follow,
+            tail_lines=tail_lines,
+            since_seconds=since_seconds,
+            timestamps=timestamps,
+            limit_bytes=limit_bytes,
+        )

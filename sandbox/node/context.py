@@ -4,14 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from koord.kube.events import EventType
 from sandbox.node import model
 from sandbox.node.confinement import Confinement
 from sandbox.node.environment import Surroundings
 from sandbox.node.kubelet_rules import PodCgroup
 from sandbox.node.leftovers import Journal
 
-Emit = Callable[[model.Pod, str, str, str], None]
-"""Records an event about a pod: (pod, Normal or Warning, reason, message)."""
+Emit = Callable[[model.Pod, EventType, str, str], None]
+"""Records an event about a pod: (pod, type, reason, message)."""
 
 
 @dataclass(frozen=True)

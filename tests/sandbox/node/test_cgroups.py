@@ -5,7 +5,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from sandbox.node.cgroups import CgroupsUnavailable, CgroupTree, Hierarchy, find_hierarchies
+from sandbox.node.cgroups import CgroupParentTaken, CgroupsUnavailable, CgroupTree, Hierarchy, find_hierarchies
 from sandbox.node.kubelet_rules import CgroupSettings
 from sandbox.node.mounts import CgroupMounts
 
@@ -64,7 +64,7 @@ def test_a_refused_setting_is_no_reason_to_stop(tree: CgroupTree, caplog: pytest
 def test_kubepods_of_somebody_else_are_not_touched(tree: CgroupTree) -> None:
     tree.create(PurePosixPath("kubepods"), CgroupSettings())
     second = CgroupTree(tree.hierarchies, tree.parent)
-    with pytest.raises(CgroupsUnavailable, match="exists already and is not ours"):
+    with pytest.raises(CgroupParentTaken, match="exists already and is not ours"):
         second.claim(lambda directory: None)
 
 
