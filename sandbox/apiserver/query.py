@@ -38,8 +38,8 @@ def integer(parameters: Parameters, name: str) -> int | None:
 def version_number(text: str) -> int:
     """A resourceVersion as a number. Raises StatusError 400."""
     if not text.isdecimal():
-        message = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise status.bad_request(message)
+        why = f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise status.bad_request(f'invalid resource version: resourceVersion: Invalid value: "{text}": {why}')
     return int(text)
 
 

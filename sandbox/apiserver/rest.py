@@ -108,7 +108,7 @@ class Rest:
         if not call.name and request.method in ("GET", "DELETE"):
             verb = "list" if request.method == "GET" else "deletecollection"
         if handler is None or (not subresource and verb not in kind.verbs):
-            raise status.method_not_allowed(kind.group, kind.plural, verb)
+            raise status.method_not_allowed()
         return handler
 
     # Reading

@@ -64,12 +64,13 @@ class StatusError(Exception):
             "metadata": {"continue": self.continue_token} if self.continue_token else {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
         }
+        if self.reason:
+            status["reason"] = self.reason
         details = dict(self.details or {})
         if self.retry_after_s is not None:
             details["retryAfterSeconds"] = self.retry_after_s
-        if details:
+        if details or self.details is not None:
             status["details"] = details
         status["code"] = self.code
         return status
@@ -142,10 +143,9 @@ def expired(message: str, continue_token: str = "") -> StatusError:
     return StatusError(410, "Expired", message, continue_token=continue_token)
 
 
-def method_not_allowed(group: str, plural: str, verb: str) -> StatusError:
-    """405 for a verb that a kind or subresource does not have."""
-    message = f'{verb} is not supported on resources of kind "{qualified(group, plural)}"'
-    return StatusError(405, "MethodNotAllowed", message, details_of(group, plural, ""))
+def method_not_allowed() -> StatusError:
+    """405 for a verb that a resource does not have."""
+    return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
 def unsupported_media_type(found: str, accepted: Sequence[str]) -> StatusError:

@@ -56,9 +56,10 @@ def prepare_update(kind: Kind, document: JsonObject, old: JsonObject, subresourc
 
 
 def _only_status(kind: Kind, document: JsonObject, old: JsonObject) -> JsonObject:
-    metadata = old["metadata"] if kind.custom else document["metadata"]
-    if "managedFields" in document["metadata"]:
-        metadata = {**metadata, "managedFields": document["metadata"]["managedFields"]}
+    """Custom kinds keep all metadata but who owns which field; of built-in kinds it may change."""
+    metadata = document["metadata"]
+    if kind.custom:
+        metadata = _with_member(old["metadata"], "managedFields", metadata)
     return {**_with_member(old, "status", document), "metadata": metadata}
 
 

@@ -1,14 +1,17 @@
 """PUT and PATCH: a stored object changes, also by server-side apply."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from sandbox.admission.request import UPDATE
 from sandbox.apiserver import bodies, conversion, metadata, patches, query, status, strategy, writing
 from sandbox.apiserver.calls import Call
 from sandbox.apiserver.creating import Creator
-from sandbox.apiserver.fields import merge, ownership
+from sandbox.apiserver.fields import decode, merge, ownership
 from sandbox.apiserver.storage import Entry
 from sandbox.apiserver.writing import Desk
 
@@ -66,9 +69,20 @@ class Updater:
             document = writing.check_name(writing.read_identity(call, patched), call)
             version = _version(document)
             based_on = None if version == _version(current) else version
-            return Proposal(self._desk.read_typed(call, document), based_on)
+            return Proposal(self._read_patched(call, document), based_on)
 
         return await self.change(call, propose), False
+
+    def _read_patched(self, call: Call, document: JsonObject) -> JsonObject:
+        """Read what a patch made. Raises StatusError 422: the patch is what is wrong."""
+        try:
+            return self._desk.read_typed(call, document)
+        except status.StatusError as error:
+            if error.reason != "BadRequest":
+                raise
+            shown = json.dumps(msgspec.json.encode(document).decode())
+            cause = status.Cause("FieldValueInvalid", f"Invalid value: {shown}: {error.message}", "patch")
+            raise status.invalid("", "", "", [cause]) from None
 
     async def change(self, call: Call, propose: Propose) -> Entry:
         """Store what `propose` makes of the current object, again when others interfere. Raises StatusError."""
@@ -101,7 +115,10 @@ class Updater:
     async def _admitted(self, call: Call, proposal: Proposal, current: Entry) -> JsonObject:
         desk = self._desk
         old = conversion.served(call.kind, current.object)
-        document = metadata.for_update(proposal.document, old)
+        proposed = proposal.document
+        if call.subresource and not proposal.owned:  # owners are not a client's to edit here
+            proposed = writing.with_managed_fields(proposed, old["metadata"].get("managedFields", []))
+        document = metadata.for_update(proposed, old)
         document = strategy.prepare_update(call.kind, document, old, call.subresource)
         document = await desk.admit(call, UPDATE, document, old)
         document = metadata.with_generation(document, old, call.kind)
@@ -153,6 +170,7 @@ class Updater:
         document = writing.check_name(writing.read_identity(call, document), call)
         if document["metadata"].pop("managedFields", None):
             raise status.bad_request("metadata.managedFields must be nil")
+        self._check_declared(call, document)
         document = self._desk.read_typed(call, document)
         if call.kind.has_status:
             other = [key for key in document if (key == "status") != (call.subresource == "status")]
@@ -160,11 +178,20 @@ class Updater:
             document = {key: value for key, value in document.items() if key in identity or key not in other}
         return document
 
+    def _check_declared(self, call: Call, document: JsonObject) -> None:
+        unknown = decode.unknown_members(document, self._desk.types.type_of(call.kind))
+        if unknown:
+            told = "; ".join(f".{path}: field not declared in schema" for path in unknown)
+            name = f"{call.namespace}/{call.name}; {call.kind.api_version}, Kind={call.kind.kind}"
+            raise status.StatusError(500, "", f"failed to create typed patch object ({name}): {told}")
+
     def _merge(self, call: Call, live: JsonObject, config: JsonObject) -> merge.Applied:
         manager = ownership.Manager(call.manager, ownership.APPLY, call.kind.api_version, call.subresource)
         struct = self._desk.types.type_of(call.kind)
         try:
-            return merge.apply(live, config, struct, manager, self._desk.now(), force=call.options.force)
+            return merge.apply_over_last_applied(
+                live, config, struct, manager, self._desk.now(), force=call.options.force
+            )
         except merge.ApplyConflict as error:
             causes = [
                 status.Cause("FieldManagerConflict", conflict.sentence(), conflict.path)

@@ -75,7 +75,7 @@ class Desk:
             except decode.WrongType as error:
                 message = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
                 raise status.bad_request(message) from None
-            document, unknown = read.document, read.unknown
+            document, unknown = _with_reset_fields(document, read.document), read.unknown
         if unknown and call.options.field_validation == "Strict":
             told = ", ".join(f'unknown field "{path}"' for path in sorted(unknown))
             raise status.bad_request(f"strict decoding error: {told}")
@@ -124,6 +124,13 @@ class Desk:
         struct = self.types.type_of(call.kind)
         fields = ownership.after_update(old, document, struct, manager, self.now())
         return with_managed_fields(document, fields)
+
+
+def _with_reset_fields(document: JsonObject, read: JsonObject) -> JsonObject:
+    """What was read, with an empty managedFields list put back: it asks to forget all owners."""
+    if (document.get("metadata") or {}).get("managedFields") not in ([], [{}]):
+        return read
+    return {**read, "metadata": {**read["metadata"], "managedFields": []}}
 
 
 def with_managed_fields(document: JsonObject, fields: list[JsonObject]) -> JsonObject:

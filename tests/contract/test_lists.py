@@ -207,3 +207,49 @@ def test_a_table_has_columns_and_rows(api: Api, pods: str) -> None:
     assert row["cells"][:4] == ["p", "0/1", "Pending", "0"] or row["cells"][:4] == ["p", "0/1", "Pending", 0]
     assert row["object"]["kind"] == "PartialObjectMetadata"
     assert row["object"]["metadata"]["name"] == "p"
+
+
+COLUMNS = {
+    "api/v1/nodes": "Name Status Roles Age Version Internal-IP External-IP OS-Image Kernel-Version Container-Runtime",
+    "api/v1/namespaces": "Name Status Age",
+    "api/v1/pods": "Name Ready Status Restarts Age IP Node Nominated Node Readiness Gates",
+    "api/v1/services": "Name Type Cluster-IP External-IP Port(s) Age Selector",
+    "api/v1/configmaps": "Name Data Age",
+    "api/v1/secrets": "Name Type Data Age",
+    "api/v1/serviceaccounts": "Name Age",
+    "api/v1/events": "Last Seen Type Reason Object Subobject Source Message First Seen Count Name",
+    "api/v1/resourcequotas": "Name Request Limit Age",
+    "api/v1/limitranges": "Name Created At",
+    "api/v1/persistentvolumes": "Name Capacity Access Modes Reclaim Policy Status Claim StorageClass "
+    "VolumeAttributesClass Reason Age VolumeMode",
+    "api/v1/persistentvolumeclaims": "Name Status Volume Capacity Access Modes StorageClass "
+    "VolumeAttributesClass Age VolumeMode",
+    "api/v1/replicationcontrollers": "Name Desired Current Ready Age Containers Images Selector",
+    "apis/apps/v1/deployments": "Name Ready Up-to-date Available Age Containers Images Selector",
+    "apis/apps/v1/replicasets": "Name Desired Current Ready Age Containers Images Selector",
+    "apis/apps/v1/statefulsets": "Name Ready Age Containers Images",
+    "apis/apps/v1/daemonsets": "Name Desired Current Ready Up-to-date Available Node Selector Age Containers Images "
+    "Selector",
+    "apis/apps/v1/controllerrevisions": "Name Controller Revision Age",
+    "apis/batch/v1/jobs": "Name Status Completions Duration Age Containers Images Selector",
+    "apis/batch/v1/cronjobs": "Name Schedule Timezone Suspend Active Last Schedule Age Containers Images Selector",
+    "apis/policy/v1/poddisruptionbudgets": "Name Min Available Max Unavailable Allowed Disruptions Age",
+    "apis/scheduling.k8s.io/v1/priorityclasses": "Name Value Global-Default Age PreemptionPolicy",
+    "apis/coordination.k8s.io/v1/leases": "Name Holder Age",
+    "apis/events.k8s.io/v1/events": "Last Seen Type Reason Object Subobject Source Message First Seen Count Name",
+    "apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": "Name Webhooks Age",
+    "apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations": "Name Webhooks Age",
+    "apis/apiextensions.k8s.io/v1/customresourcedefinitions": "Name Scope Versions Created At Group Kind "
+    "ShortNames Established",
+    "apis/rbac.authorization.k8s.io/v1/roles": "Name Created At",
+    "apis/rbac.authorization.k8s.io/v1/rolebindings": "Name Role Age Users Groups ServiceAccounts",
+    "apis/networking.k8s.io/v1/networkpolicies": "Name Pod-Selector Age",
+    "apis/storage.k8s.io/v1/storageclasses": "Name Provisioner ReclaimPolicy VolumeBindingMode "
+    "AllowVolumeExpansion Age",
+}
+
+
+@pytest.mark.parametrize("path", COLUMNS)
+def test_columns_of_the_built_in_kinds(api: Api, path: str) -> None:
+    table = api.get(f"/{path}", limit=1, accept="application/json;as=Table;g=meta.k8s.io;v=v1").body
+    assert " ".join(column["name"] for column in table["columnDefinitions"]) == COLUMNS[path]

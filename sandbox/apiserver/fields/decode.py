@@ -4,6 +4,7 @@ A real API server decodes built-in kinds into structs, which drops what it does 
 lists; this does the same. Custom kinds are only looked at: admission prunes them.
 """
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,11 +13,30 @@ from sandbox.apiserver.fields.types import FieldType, Leaf, ListOf, MapOf, Scala
 
 JsonObject = dict[str, Any]
 
+_INDEX = re.compile(r"\[\d+\]")
+_VERSION_PREFIX = re.compile(r"^[A-Za-z]*?V\d+(?:alpha\d+|beta\d+)?(?=[A-Z])")
+
 QUANTITY_RULE = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
 class WrongType(ValueError):  # noqa: N818
-    """A member holds a JSON type that its field cannot; the message is in the API server's words."""
+    """A member holds a JSON type that its field cannot; the message is in the API server's words.
+
+    `owner` is the struct that the field belongs to, once it is known.
+    """
+
+    def __init__(self, what: str, path: str = "", expected: str = "") -> None:
+        super().__init__(what)
+        self._what = what
+        self.path = path
+        self._expected = expected
+        self.owner = ""
+
+    def __str__(self) -> str:
+        if not self.path:
+            return self._what
+        place = ".".join(part for part in (self.owner, _INDEX.sub("", self.path)) if part)
+        return f"{self._what} into Go struct field {place} of type {self._expected}"
 
 
 @dataclass
@@ -52,7 +72,11 @@ def _struct(value: JsonObject, kind: Struct, path: str, unknown: list[str]) -> J
         if expected is None:
             unknown.append(where)
             continue
-        read = _value(member, expected, where, unknown)
+        try:
+            read = _value(member, expected, where, unknown)
+        except WrongType as error:
+            error.owner = error.owner or _go_name(kind.name)
+            raise
         if read is not None:
             result[key] = read
     return result
@@ -64,15 +88,15 @@ def _value(value: Any, kind: FieldType, path: str, unknown: list[str]) -> Any:
         return _leaf(value, kind.scalar, path)
     if isinstance(kind, Struct):
         if not isinstance(value, dict):
-            raise _wrong(value, path, "struct")
+            raise _wrong(value, path, kind)
         return _struct(value, kind, path, unknown)
     if isinstance(kind, ListOf):
         if not isinstance(value, list):
-            raise _wrong(value, path, "list")
+            raise _wrong(value, path, kind)
         return _list(value, kind, path, unknown)
     if isinstance(kind, MapOf):
         if not isinstance(value, dict):
-            raise _wrong(value, path, "map")
+            raise _wrong(value, path, kind)
         return _map(value, kind, path, unknown)
     return value
 
@@ -88,8 +112,12 @@ def _list(value: list[Any], kind: ListOf, path: str, unknown: list[str]) -> list
 def _map(value: JsonObject, kind: MapOf, path: str, unknown: list[str]) -> JsonObject | None:
     result = {}
     for key, item in value.items():
-        read = _value("" if item is None else item, kind.element, f"{path}.{key}", unknown)
-        result[key] = read
+        where = f"{path}.{key}"
+        try:
+            result[key] = _value("" if item is None else item, kind.element, where, unknown)
+        except WrongType as error:
+            error.path = path if error.path == where else error.path
+            raise
     return result or None
 
 
@@ -117,12 +145,12 @@ _GO_NAMES = {
 def _leaf(value: Any, scalar: Scalar, path: str) -> Any:
     if scalar is Scalar.BOOLEAN:
         if not isinstance(value, bool):
-            raise _wrong(value, path, "bool")
+            raise _wrong(value, path, Leaf(scalar))
         return value
     if isinstance(value, float) and value.is_integer() and scalar is Scalar.INTEGER:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, _ACCEPTED[scalar]):
-        raise _wrong(value, path, _GO_NAMES[scalar])
+        raise _wrong(value, path, Leaf(scalar))
     if scalar is Scalar.QUANTITY:
         try:
             return quantity.canonical(value if isinstance(value, float) else str(value))
@@ -134,9 +162,24 @@ def _leaf(value: Any, scalar: Scalar, path: str) -> Any:
 _JSON_NAMES = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
 
 
-def _wrong(value: object, path: str, expected: str) -> WrongType:
+def _wrong(value: object, path: str, expected: FieldType) -> WrongType:
     found = _JSON_NAMES.get(type(value), "value")
-    return WrongType(f"json: cannot unmarshal {found} into Go struct field {path} of type {expected}")
+    return WrongType(f"json: cannot unmarshal {found}", path, _go_type(expected))
+
+
+def _go_type(kind: FieldType) -> str:
+    if isinstance(kind, Leaf):
+        return _GO_NAMES[kind.scalar]
+    if isinstance(kind, ListOf):
+        return f"[]{_go_type(kind.element)}"
+    if isinstance(kind, MapOf):
+        return f"map[string]{_go_type(kind.element)}"
+    return f"v1.{_go_name(kind.name)}" if isinstance(kind, Struct) else "interface {}"
+
+
+def _go_name(model: str) -> str:
+    """`PodSpec` for the model V1PodSpec."""
+    return _VERSION_PREFIX.sub("", model)
 
 
 def _look(value: Any, kind: FieldType, path: str, found: list[str]) -> None:

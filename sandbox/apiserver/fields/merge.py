@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.apiserver.fields import ownership, sets
+from sandbox.apiserver.fields import last_applied, ownership, sets
 from sandbox.apiserver.fields.ownership import Manager, Owned, Owners
 from sandbox.apiserver.fields.types import FieldType, child, is_atomic
 
@@ -16,17 +16,25 @@ class FieldConflict:
     """A field that the applied configuration wants to change and another manager owns."""
 
     manager: Manager
-    path: str
+    field: sets.Path
     time: str
 
+    @property
+    def path(self) -> str:
+        """The field as messages show it."""
+        return sets.spell(self.field)
+
     def sentence(self) -> str:
-        """`conflict with "kubectl" using apps/v1`, with the time of an updater's entry."""
-        told = f'conflict with "{self.manager.name}"'
+        """`conflict with "kubectl"`; of an updater also its version and the time of its entry."""
+        return f"conflict with {self.owner()}"
+
+    def owner(self) -> str:
+        """The manager as messages show it."""
+        told = f'"{self.manager.name}"'
         if self.manager.subresource:
             told += f' with subresource "{self.manager.subresource}"'
-        told += f" using {self.manager.api_version}"
-        if self.manager.operation == ownership.UPDATE and self.time:
-            told += f" at {self.time}"
+        if self.manager.operation == ownership.UPDATE:
+            told += f" using {self.manager.api_version}" + (f" at {self.time}" if self.time else "")
         return told
 
 
@@ -44,8 +52,10 @@ def summary(conflicts: Sequence[FieldConflict]) -> str:
         return f"Apply failed with 1 conflict: {conflicts[0].sentence()}: {conflicts[0].path}"
     grouped: dict[str, list[str]] = {}
     for conflict in conflicts:
-        grouped.setdefault(conflict.sentence(), []).append(conflict.path)
-    lines = [f"{told}:\n" + "\n".join(f"- {path}" for path in paths) for told, paths in grouped.items()]
+        grouped.setdefault(conflict.owner(), []).append(conflict.path)
+    lines = [
+        f"conflicts with {told}:\n" + "\n".join(f"- {path}" for path in paths) for told, paths in grouped.items()
+    ]
     return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
 
 
@@ -55,6 +65,23 @@ class Applied:
 
     document: JsonObject
     changed: bool
+
+
+def apply_over_last_applied(
+    live: JsonObject, config: JsonObject, kind: FieldType, manager: Manager, now: str, *, force: bool
+) -> Applied:
+    """As `apply`; for kubectl, which applied on the client's side before, its own earlier fields are no conflicts."""
+    if manager.name != last_applied.MANAGER:
+        return apply(live, config, kind, manager, now, force=force)
+    try:
+        applied = apply(live, config, kind, manager, now, force=force)
+    except ApplyConflict as error:
+        allowed = last_applied.allowed_conflicts(live, kind)
+        left = [conflict for conflict in error.conflicts if conflict.field not in allowed]
+        if left:
+            raise ApplyConflict(left) from None
+        applied = apply(live, config, kind, manager, now, force=True)
+    return Applied(last_applied.kept_current(applied.document, config), applied.changed)
 
 
 def apply(
@@ -82,7 +109,7 @@ def apply(
 def _conflicts(others: Owners, change: sets.Comparison) -> list[FieldConflict]:
     written = change.added | change.modified
     return [
-        FieldConflict(other, sets.spell(path), owned.time)
+        FieldConflict(other, path, owned.time)
         for other, owned in sorted(others.items(), key=lambda item: item[0].name)
         for path in sorted(owned.paths & written)
     ]
@@ -101,26 +128,39 @@ def _merge(live: Any, config: Any, kind: FieldType) -> Any:
 
 
 def _merge_lists(live: list[Any], config: list[Any], kind: FieldType) -> list[Any]:
-    """Applied items in the applied order; live-only items stay before the live neighbour they stood before."""
+    """Items of both; those of both stand in the applied order, live-only ones come before new ones of their place."""
     before, wanted = sets.keyed_items(live, kind), sets.keyed_items(config, kind)
     if before is None or wanted is None:
         return config
     element = sets.element_type(kind)
-    result: list[Any] = []
-    remaining = list(before)
-    for key, item in wanted.items():
-        if key in before:
-            while remaining and remaining[0] != key:
-                head = remaining.pop(0)
-                if head not in wanted:
-                    result.append(before[head])
-            if remaining:
-                remaining.pop(0)
-            result.append(_merge(before[key], item, element))
+    merged = {key: _merge(before[key], item, element) if key in before else item for key, item in wanted.items()}
+    return [merged[key] if key in merged else before[key] for key in _merged_order(list(before), list(wanted))]
+
+
+def _merged_order(live: list[str], wanted: list[str]) -> list[str]:
+    """The keys of both lists without repetition."""
+    in_live, in_wanted = set(live), set(wanted)
+    shared = [key for key in wanted if key in in_live]
+    order: list[str] = []
+    left, right = 0, 0
+    while left < len(live) or right < len(wanted):
+        key = live[left] if left < len(live) else ""
+        if key and key not in in_wanted:
+            order.append(key)
+            left += 1
+        elif key and shared and key != shared[0] and right < len(wanted):
+            left += 1  # its place is where the applied list has it
+        elif right < len(wanted):
+            taken = wanted[right]
+            order.append(taken)
+            right += 1
+            if shared and taken == shared[0]:
+                shared.pop(0)
+            if taken == key:
+                left += 1
         else:
-            result.append(item)
-    result.extend(before[key] for key in remaining if key not in wanted)
-    return result
+            left += 1
+    return order
 
 
 def _prune(

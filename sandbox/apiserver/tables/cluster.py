@@ -116,10 +116,6 @@ def _secret(document: JsonObject, now: float) -> Sequence[object]:
     return name_of(document), document.get("type", ""), len(document.get("data") or {}), age(document, now)
 
 
-def _service_account(document: JsonObject, now: float) -> Sequence[object]:
-    return name_of(document), len(document.get("secrets") or ()), age(document, now)
-
-
 def _event(event: JsonObject, now: float) -> Sequence[object]:
     first = event.get("firstTimestamp") or event.get("deprecatedFirstTimestamp") or event.get("eventTime")
     last = (
@@ -221,7 +217,6 @@ LAYOUTS: dict[tuple[str, str], Layout] = {
     ("", "endpoints"): Layout((NAME, Column("Endpoints"), AGE), _endpoints),
     ("", "configmaps"): Layout((NAME, Column("Data", "integer"), AGE), _config_map),
     ("", "secrets"): Layout((NAME, Column("Type"), Column("Data", "integer"), AGE), _secret),
-    ("", "serviceaccounts"): Layout((NAME, Column("Secrets", "integer"), AGE), _service_account),
     ("", "events"): Layout(
         (
             Column("Last Seen"),

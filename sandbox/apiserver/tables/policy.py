@@ -102,6 +102,26 @@ def _revision(document: JsonObject, now: float) -> Sequence[object]:
     return name_of(document), told, document.get("revision", 0), age(document, now)
 
 
+def _definition(document: JsonObject, _now: float) -> Sequence[object]:
+    spec = document.get("spec") or {}
+    names = spec.get("names") or {}
+    conditions = member(document, "status", "conditions") or ()
+    return (
+        name_of(document),
+        spec.get("scope", ""),
+        ",".join(sorted(_version_text(entry) for entry in spec.get("versions") or () if entry.get("served"))),
+        document["metadata"].get("creationTimestamp", ""),
+        spec.get("group", ""),
+        names.get("kind", ""),
+        ",".join(names.get("shortNames") or ()),
+        any(entry.get("type") == "Established" and entry.get("status") == "True" for entry in conditions),
+    )
+
+
+def _version_text(version: JsonObject) -> str:
+    return f"{version.get('name')}(storage)" if version.get("storage") else str(version.get("name"))
+
+
 PLAIN = Layout((NAME, AGE), _aged)
 _CREATED = Layout((NAME, _CREATED_AT), _created)
 _BINDINGS = Layout((NAME, Column("Role"), AGE, wide("Users"), wide("Groups"), wide("ServiceAccounts")), _binding)
@@ -125,7 +145,19 @@ LAYOUTS: dict[tuple[str, str], Layout] = {
     ("coordination.k8s.io", "leases"): Layout((NAME, Column("Holder"), AGE), _lease),
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): _REGISTRATIONS,
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): _REGISTRATIONS,
-    ("apiextensions.k8s.io", "customresourcedefinitions"): _CREATED,
+    ("apiextensions.k8s.io", "customresourcedefinitions"): Layout(
+        (
+            NAME,
+            Column("Scope"),
+            Column("Versions"),
+            _CREATED_AT,
+            wide("Group"),
+            wide("Kind"),
+            wide("ShortNames"),
+            Column("Established", "boolean", priority=1),
+        ),
+        _definition,
+    ),
     ("rbac.authorization.k8s.io", "roles"): _CREATED,
     ("rbac.authorization.k8s.io", "clusterroles"): _CREATED,
     ("rbac.authorization.k8s.io", "rolebindings"): _BINDINGS,
