@@ -44,7 +44,7 @@ class Registrar:
         self._wake = asyncio.Event()
         self._registered = False
         self._problem = "the first registration is not done"
-        self.context = _server_context()
+        self.context = server_tls_context()
         """For the server's listener; certificates loaded into it later serve new connections."""
         self.configurations: Store[JsonObject] = Store(
             client, MUTATING_WEBHOOK_CONFIGURATIONS, field_selector=f"metadata.name={CONFIGURATION_NAME}"
@@ -139,7 +139,8 @@ class Registrar:
         return delay
 
 
-def _server_context() -> ssl.SSLContext:
+def server_tls_context() -> ssl.SSLContext:
+    """TLS 1.2 and up, HTTP/1.1; it has no certificate yet."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
