@@ -46,7 +46,7 @@ async def _compose(process: Process, flags: argparse.Namespace) -> None:
     target = Target(flags.namespace, flags.service, flags.service_port, flags.url)
     registrar = Registrar(client, FileStore(flags.cert_dir), hosts, target)
     await registrar.prepare()
-    server = Server(live, registrar.context, process.stopping)
+    server = Server(live, registrar.context, process.stopping, draw_per_request=flags.draw_per == "request")
     await server.start(flags.bind_address, flags.port)
     process.on_shutdown(server.stop)
 
@@ -95,6 +95,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--service-port", type=int, default=443, help="port of the Service")
     add("--namespace", default=CONFIG_NAMESPACE, help="own namespace; its pods are never changed")
     add("--feature-gates", type=_gates, default=FeatureGates(), help="Name=true,Name=false")
+    add("--draw-per", choices=("workload", "request"), default="workload", help="what a probability is drawn for")
     add("--drain-s", type=float, default=5.0, help="seconds to go on serving, not ready, after a signal")
     add("--health-port", type=int, default=8000, help="0: any free port, -1: none")
     add("--log-level", choices=LEVELS, default="info")

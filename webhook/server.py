@@ -17,6 +17,7 @@ from aiohttp.http import RawRequestMessage
 
 from webhook import metrics
 from webhook.decision import Decision, Reason, Verdict
+from webhook.draws import stable_draw
 from webhook.live import Live
 from webhook.mutate import decide
 from webhook.registration import POD_PATH
@@ -41,8 +42,14 @@ class Server:
     Built on aiohttp's low-level server: two fixed paths need no router, which costs as much as a decision.
     """
 
-    def __init__(self, live: Live, context: ssl.SSLContext, stopping: asyncio.Event) -> None:
-        """`stopping`: once set, answers ask the client to open its next connection elsewhere."""
+    def __init__(
+        self, live: Live, context: ssl.SSLContext, stopping: asyncio.Event, *, draw_per_request: bool = False
+    ) -> None:
+        """`stopping`: once set, answers ask the client to open its next connection elsewhere.
+
+        draw_per_request: draw anew for every review instead of once for each workload.
+        """
+        self._draw_per_request = draw_per_request
         self._live = live
         self._context = context
         self._stopping = stopping
@@ -100,8 +107,9 @@ class Server:
         return web.Response(body=answer, headers=_JSON)
 
     def _decide(self, submission: Submission) -> Decision:
+        draw = stable_draw(submission.request.uid) if self._draw_per_request else None
         try:
-            return decide(submission, self._live.context)
+            return decide(submission, self._live.context, draw)
         except Exception:
             # The HTTP edge: an admission must never fail for a fault of this program.
             logger.exception("decision failed", extra={"pod": pod_reference(submission)})

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import json
 import signal
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from certs.authority import issue_authority
+from certs.injection import is_trusted, trust
 from koord.api import names
 from koord.api.objects import JsonObject
-from koord.kube.errors import ApiError
+from koord.kube.errors import ApiError, NotFound
 from koord.kube.requests import JSON_PATCH
-from koord.kube.resources import EVENTS, MUTATING_WEBHOOK_CONFIGURATIONS, NAMESPACES, raw
+from koord.kube.resources import (
+    EVENTS,
+    MUTATING_WEBHOOK_CONFIGURATIONS,
+    NAMESPACES,
+    VALIDATING_WEBHOOK_CONFIGURATIONS,
+    raw,
+)
 from webhook.registration import CONFIGURATION_NAME, POD_WEBHOOK
 
 PODS = raw("", "v1", "pods", "Pod", True)
@@ -155,3 +164,40 @@ async def test_pods_are_created_unchanged_while_no_webhook_runs(cluster: Any) ->
     again = await cluster.start_webhook()
     await again.line(lambda line: line["message"] == "the API server calls this webhook", "registration")
     assert (await create_pod(cluster, make_pod("b")))["metadata"]["labels"][names.LABEL_QOS] == "BE"
+
+
+async def test_a_bundle_reaches_our_entries_of_a_validating_configuration_and_no_other(cluster: Any) -> None:
+    client, resource = cluster.client, VALIDATING_WEBHOOK_CONFIGURATIONS
+    entries = [
+        {
+            "name": name,
+            "clientConfig": {"service": {"name": "w", "namespace": "default"}},
+            "rules": [{"apiGroups": ["x"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["xs"]}],
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+        }
+        for name in ("foreign.example.org", "vpod.koordinator.sh")
+    ]
+    body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "v"}, "webhooks": entries}
+    await client.create(resource, body)
+    now, ours = datetime.now(UTC), {"vpod.koordinator.sh"}
+    pem = issue_authority(now).certificate_pem
+    assert await trust(client, resource, "v", ours, pem, now)
+    assert not await trust(client, resource, "v", ours, pem, now)
+    found = await client.get(resource, "v")
+    assert is_trusted(found, ours, pem)
+    assert "caBundle" not in found["webhooks"][0]["clientConfig"]
+    with pytest.raises(NotFound):
+        await trust(client, resource, "absent", ours, pem, now)
+
+
+async def test_two_webhooks_with_their_own_authorities_are_both_trusted(cluster: Any) -> None:
+    await cluster.client.create(PROFILES, make_profile())
+    for folder in ("one", "two"):
+        webhook = await cluster.start_webhook("--cert-dir", str(cluster.directory / folder))
+        await webhook.line(lambda line: line["message"] == "the API server calls this webhook", "registration")
+    resource = MUTATING_WEBHOOK_CONFIGURATIONS
+    found = await cluster.client.get(resource, CONFIGURATION_NAME)
+    for folder in ("one", "two"):
+        pem = (cluster.directory / folder / "current" / "ca.crt").read_bytes()
+        assert is_trusted(found, {POD_WEBHOOK}, pem)
