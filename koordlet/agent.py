@@ -157,9 +157,11 @@ class Agent:
     def _note_sample(self, now_s: float, sample: CycleSample) -> None:
         if sample.node_cpu_cores is not None:
             self._sampled_at_s = now_s
-        if sample.errors:
-            metrics.SAMPLE_ERRORS.inc(len(sample.errors))
-            self._conditions.ill("sampling", sample.errors[0])
+        metrics.SAMPLE_ERRORS.inc(len(sample.node_errors) + len(sample.pod_errors))
+        for error in sample.pod_errors:
+            self._conditions.remark(error)
+        if sample.node_errors:
+            self._conditions.ill("sampling", sample.node_errors[0])
         else:
             self._conditions.well("sampling")
 
@@ -178,8 +180,12 @@ class Agent:
             self._conditions.ill("writing", applied.failed[0].error)
         elif not executor.is_pausing:
             self._conditions.well("writing")
-        for reason in applied.unsupported:
-            self._conditions.ill("unsupported", reason)
+        if applied.not_permitted:
+            self._conditions.ill("permission", applied.not_permitted[0])
+        elif applied.changed:
+            self._conditions.well("permission")
+        for text in applied.unsupported:
+            self._conditions.remark(text)
         return applied
 
     @contextmanager

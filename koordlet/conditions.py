@@ -5,11 +5,15 @@ import logging
 logger = logging.getLogger("koord.koordlet.conditions")
 
 
+MAX_REMARKS = 200
+
+
 class Conditions:
     """Named states; each is well or has a reason."""
 
     def __init__(self) -> None:
         self._reasons: dict[str, str] = {}
+        self._remarks: set[str] = set()
 
     def well(self, name: str) -> None:
         """The thing works (again)."""
@@ -21,6 +25,12 @@ class Conditions:
         if self._reasons.get(name) != reason:
             self._reasons[name] = reason
             logger.warning("%s: %s", name, reason)
+
+    def remark(self, text: str) -> None:
+        """Say once what is worth knowing but no fault of this node's agent: a kernel without some feature."""
+        if text not in self._remarks and len(self._remarks) < MAX_REMARKS:
+            self._remarks.add(text)
+            logger.warning("%s", text)
 
     def reason(self, name: str) -> str | None:
         """Why the thing does not work, None while it does."""

@@ -125,7 +125,8 @@ class CycleSample:
     pods: dict[str, GroupSample]
     """By the pod's cgroup path."""
     containers: dict[str, GroupSample]
-    errors: tuple[str, ...]
+    node_errors: tuple[str, ...]
+    pod_errors: tuple[str, ...]
 
 
 class Sampler:
@@ -160,15 +161,18 @@ class Sampler:
         """Measure everything once. One cgroup that ended or cannot be read never stops the others."""
         self._cycle += 1
         errors: list[str] = []
+        pod_errors: list[str] = []
         node_cpu, memory = self._sample_node(at_s, errors)
         best_effort = self._sample_best_effort(at_s, best_effort_dir, errors)
         listed = list(groups)
         pods = {group.group for group in listed}
         containers = {container.group for group in listed for container in group.containers}
-        self._sample_all(self._pods, pods, at_s, self.windows, errors)
-        self._sample_all(self._containers, containers, at_s, None, errors)
+        self._sample_all(self._pods, pods, at_s, self.windows, pod_errors)
+        self._sample_all(self._containers, containers, at_s, None, pod_errors)
         self._keep(at_s, node_cpu, memory)
-        return CycleSample(at_s, node_cpu, memory, best_effort, self._pods, self._containers, tuple(errors))
+        return CycleSample(
+            at_s, node_cpu, memory, best_effort, self._pods, self._containers, tuple(errors), tuple(pod_errors)
+        )
 
     def close(self) -> None:
         """Let go of every descriptor but the node's, which the caller opened."""

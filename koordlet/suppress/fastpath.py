@@ -1,8 +1,9 @@
 """Cut the quota at once when production's load steps up, between two cycles (pure). Never raises it.
 
-A 100 ms window is noisy, so a step must be a tenth of the node to count, and what is only counted in ticks must
-exceed their resolution as well. The cut is what the last cycle's budget would have been with the growth; the
-next cycle, with a second's average, decides again.
+A 100 ms window is noisy, so a step must be a tenth of the node to count, and a change that is only counted in ticks
+must exceed their resolution as well. The cut is what the last cycle's budget would have been with the growth: where
+production only takes from the system what that stops using, there is none. The next cycle, with a second's
+average, decides again.
 """
 
 from dataclasses import dataclass
@@ -28,15 +29,21 @@ class Baseline:
 
 def fast_step(baseline: Baseline, load: Load, current_us: int) -> QuotaStep | None:
     """The lower quota that a step of load asks for now; None to leave it."""
-    noise = 0.0 if load.is_precise else _TICK_CORES_PER_CPU * baseline.capacity_milli / 1000
-    growth = max(
-        load.production_cores - baseline.load.production_cores,
-        load.others_cores - baseline.load.others_cores - noise,
-    )
-    growth_milli = int(1000 * growth)
+    production_milli = int(1000 * (load.production_cores - baseline.load.production_cores))
+    growth_milli = production_milli + _system_growth(baseline, load)
     if growth_milli < baseline.capacity_milli // STEP_FRACTION:
         return None
     target = quota_of(max(baseline.budget.budget_milli - growth_milli, baseline.floor_milli))
     if 0 <= current_us <= target:
         return None
     return QuotaStep(target, True, QuotaReason.LOAD_STEP)
+
+
+def _system_growth(baseline: Baseline, load: Load) -> int:
+    """Milli-cores by which what the system takes from the budget grew; what is reserved for it takes nothing more."""
+    before, budget = baseline.load, baseline.budget
+    change = (load.others_cores - load.production_cores) - (before.others_cores - before.production_cores)
+    if not load.is_precise and abs(change) <= _TICK_CORES_PER_CPU * baseline.capacity_milli / 1000:
+        change = 0.0
+    now = max(budget.measured_system_milli + int(1000 * change), budget.reserved_milli)
+    return now - budget.system_milli

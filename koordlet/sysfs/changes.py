@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from koordlet.sysfs.errors import NotPermitted, Unsupported
 from koordlet.sysfs.journal import Key
 from koordlet.sysfs.knobs import Knob, KnobValue
 
@@ -74,11 +75,16 @@ class Applied:
     failed: list[Failed] = field(default_factory=list)
     foreign: list[Foreign] = field(default_factory=list)
     unsupported: list[str] = field(default_factory=list)
+    not_permitted: list[str] = field(default_factory=list)
     conflicts: list[Key] = field(default_factory=list)
     pending: int = 0
     """Originals that are still to be restored because writing them failed."""
 
+    def note_unsupported(self, error: Unsupported) -> None:
+        """Sort what the kernel does not offer from what the agent may not touch."""
+        (self.not_permitted if isinstance(error, NotPermitted) else self.unsupported).append(str(error))
+
     @property
     def is_clean(self) -> bool:
         """Whether everything that was wanted is in place."""
-        return not (self.failed or self.unsupported or self.conflicts or self.pending)
+        return not (self.failed or self.unsupported or self.not_permitted or self.conflicts or self.pending)

@@ -70,8 +70,7 @@ class Discovery:
 
     def is_changed(self) -> bool:
         """Whether a pod cgroup came or went since the last refresh: three fstat calls."""
-        stamps = self._class_stamps
-        return not stamps or any(_stamp(fd) != stamp for fd, stamp in stamps.items())
+        return any(_stamp(fd) != stamp for fd, stamp in self._class_stamps.items())
 
     def close(self) -> None:
         """Let go of the kept directories."""
@@ -83,8 +82,7 @@ class Discovery:
         """All pod cgroups. Raises Unsupported when the kube root is missing."""
         self._age += 1
         self._cycle += 1
-        full = self._age >= RESCAN_CYCLES or self.is_changed()
-        if full:
+        if not self._class_stamps or self._age >= RESCAN_CYCLES or self.is_changed():
             self._scan_pods()
         else:
             self._refresh_containers()

@@ -189,7 +189,7 @@ class Executor:
             return None
         except Unsupported as error:
             self._pause(key, _LONGEST_PAUSE_S)
-            self._noticed.unsupported.append(str(error))
+            self._noticed.note_unsupported(error)
             return None
         except WriteRefused as error:
             self._pause(key)
@@ -307,7 +307,7 @@ class Executor:
             return False
         except Unsupported as error:
             self._pause(key, _LONGEST_PAUSE_S)
-            result.unsupported.append(str(error))
+            result.note_unsupported(error)
             self._keep_only_if_ours(key, target)
             return False
         except WriteRefused as error:

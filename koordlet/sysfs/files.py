@@ -42,7 +42,14 @@ def open_or_raise(path: str, flags: int) -> int:
     try:
         return os.open(path, flags | os.O_CLOEXEC)
     except OSError as error:
-        raise translate(error, path, Path(path).parent.is_dir()) from None
+        raise translate(error, path, directory_exists=_parent_exists(path), opening=True) from None
+
+
+def _parent_exists(path: str) -> bool:
+    try:
+        return Path(path).parent.is_dir()
+    except OSError:
+        return True  # it cannot be looked into, which is another matter
 
 
 def read_text(path: str) -> str:
@@ -51,7 +58,7 @@ def read_text(path: str) -> str:
     try:
         return os.read(fd, MAX_READ_BYTES).decode("ascii", "replace")
     except OSError as error:
-        raise translate(error, path, Path(path).parent.is_dir()) from None
+        raise translate(error, path, directory_exists=_parent_exists(path)) from None
     finally:
         os.close(fd)
 
@@ -65,7 +72,7 @@ def write_text(path: str, text: str) -> None:
     try:
         os.write(fd, text.encode("ascii") or b"\n")
     except OSError as error:
-        raise translate(error, path, Path(path).parent.is_dir()) from None
+        raise translate(error, path, directory_exists=_parent_exists(path)) from None
     finally:
         os.close(fd)
 

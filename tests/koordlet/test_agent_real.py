@@ -303,7 +303,9 @@ async def test_a_step_of_production_load_cuts_the_quota_within_150_ms(bench: Ben
     facts.add("ls", QoSClass.LS, KubeQoS.BURSTABLE)
     facts.add("be", QoSClass.BE, KubeQoS.BEST_EFFORT)
     facts.policy = replace(facts.policy, threshold_percent=100, min_percent=1)
-    facts.node = NodeView(2 * CAPACITY, 2 * CAPACITY, 0, "")  # so that what else runs here leaves room to cut
+    # What else runs here must neither hide the step nor slow it down: its use is reserved, its weight less.
+    facts.node = NodeView(2 * CAPACITY, 2 * CAPACITY, CAPACITY + 200, "")
+    tree.put(tree.parent, "cpu", "cpu.shares", "262144")
     process = tree.run(f"{pod}/ls-c0", "import time\ntime.sleep(2.5)\nwhile True: pass")
     usage = tree.path(f"{pod}/ls-c0", "cpuacct", "cpuacct.usage")
     tasks = [asyncio.create_task(bench.agent.run_cycles()), asyncio.create_task(bench.agent.run_fast())]

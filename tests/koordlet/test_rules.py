@@ -119,9 +119,10 @@ def test_missing_facts_keep_the_limit_and_a_switch_off_gives_it_back(
 # Fast path
 
 
-def baseline(production: float, budget_milli: int, floor: int = 0) -> Baseline:
-    budget = compute_budget(NodeCapacity(4000, 4000), production, [], [], 100, None)
-    return Baseline(replace(budget, budget_milli=budget_milli), Load(production, production), 4000, floor)
+def baseline(production: float, budget_milli: int, floor: int = 0, reserved: int = 0) -> Baseline:
+    budget = compute_budget(NodeCapacity(4000, 4000 - reserved), production + 0.25, [], [], 100, None)
+    system = {"measured_system_milli": 250, "system_milli": max(250, reserved), "budget_milli": budget_milli}
+    return Baseline(replace(budget, **system), Load(production, production + 0.25), 4000, floor)  # type: ignore[arg-type]
 
 
 @given(st.floats(0, 4), st.floats(0, 4), st.floats(0, 8), QUOTAS)
@@ -131,14 +132,23 @@ def test_the_fast_path_never_raises(production: float, others: float, before: fl
 
 
 def test_the_fast_path_cuts_by_what_production_grew_and_ignores_noise() -> None:
-    step = fast_step(baseline(0.5, 3000), Load(1.5, 1.5), 300_000)
+    step = fast_step(baseline(0.5, 3000), Load(1.5, 1.75), 300_000)
     assert step is not None
     assert step.quota_us == 200_000
-    assert fast_step(baseline(0.5, 3000), Load(0.8, 0.8), 300_000) is None
-    assert fast_step(baseline(0.5, 3000), Load(0.5, 1.2), 300_000) is None, "within the resolution of ticks"
-    bounded = fast_step(baseline(0.5, 3000, floor=2800), Load(2.5, 2.5), 300_000)
+    assert fast_step(baseline(0.5, 3000), Load(0.8, 1.05), 300_000) is None, "less than a tenth of the node"
+    assert fast_step(baseline(0.5, 3000), Load(0.5, 1.45), 300_000) is None, "within the resolution of ticks"
+    assert fast_step(baseline(0.5, 3000), Load(0.5, 1.45, is_precise=True), 300_000) is not None
+    bounded = fast_step(baseline(0.5, 3000, floor=2800), Load(2.5, 2.75), 300_000)
     assert bounded is not None
     assert bounded.quota_us == 280_000
+
+
+def test_the_fast_path_counts_only_what_the_budget_loses() -> None:
+    displaced = Load(0.75, 0.75, is_precise=True)  # production took what the system had
+    assert fast_step(baseline(0.5, 3000), displaced, 300_000) is None
+    system_grew = Load(0.5, 1.5, is_precise=True)
+    assert fast_step(baseline(0.5, 3000, reserved=1200), system_grew, 300_000) is None, "that was reserved for it"
+    assert fast_step(baseline(0.5, 3000), system_grew, 300_000) is not None
 
 
 # Weights

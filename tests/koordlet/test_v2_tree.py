@@ -1,5 +1,9 @@
 """cgroup v2 over plain files: names, units and undoing. What a real v2 kernel refuses is not to be seen here."""
 
+import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -81,6 +85,35 @@ def test_usage_is_read_in_v2_units(mounts: CgroupMounts) -> None:
     assert memory is not None
     assert (memory.without_cache, memory.with_cache, memory.working_set) == (910, 1410, 1250)
     stats.close()
+
+
+def test_files_that_may_not_be_opened_are_told_apart_from_files_that_are_missing() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become somebody without rights")
+    with tempfile.TemporaryDirectory() as root:
+        Path(root).chmod(0o755)
+        group = Path(root, "be")
+        group.mkdir(mode=0o755)
+        for name, mode in (("cpu.weight", 0o600), ("cpu.max", 0o444)):
+            (group / name).write_text(FILES[name])
+            (group / name).chmod(mode)
+        code = f"""
+import os
+from koordlet.sysfs import control, knobs
+from koordlet.sysfs.mounts import CgroupMounts, Hierarchy
+tree = Hierarchy(2, {root!r})
+files = control.ControlFiles(CgroupMounts(dict.fromkeys(("cpu", "cpuset", "memory"), tree), tree.root))
+os.setegid(65534), os.seteuid(65534)
+def kind(work):
+    try:
+        work()
+    except Exception as error:
+        return type(error).__name__
+print(kind(lambda: files.read("be", knobs.Knob.WEIGHT)), kind(lambda: files.read("be", knobs.Knob.MEMORY)),
+      kind(lambda: files.write("be", knobs.Knob.QUOTA, "1")), kind(lambda: files.read("gone", knobs.Knob.QUOTA)))
+"""
+        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert found.stdout.split() == ["NotPermitted", "Unsupported", "NotPermitted", "CgroupGone"], found.stderr
 
 
 def test_v2_weights_have_their_own_range(mounts: CgroupMounts) -> None:
