@@ -6,14 +6,13 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from sandbox.admission.fields import FieldError, duplicate, forbidden, invalid, required, unsupported
-from sandbox.admission.metadata_validation import label_problem, subdomain_problem
+from sandbox.admission.metadata_validation import LABEL_1035_RULE, label_1035_problem, subdomain_problem
 from sandbox.admission.request import JsonObject
 from sandbox.admission.scheduling_validation import validate_selector
 from sandbox.admission.schema import compile_schema
 
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SIDE_EFFECTS: Final = ("None", "NoneOnDryRun")
-_VERSION = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 
 
@@ -69,18 +68,32 @@ def _validate_hook(hook: JsonObject, path: str) -> list[FieldError]:
 
 def _validate_rule(rule: JsonObject, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
-    for key in ("operations", "apiGroups", "apiVersions", "resources"):
+    words = {"operations": "operations", "apiGroups": "API groups", "apiVersions": "API versions"}
+    for key, word in words.items():
         values = rule.get(key) or []
         if not values:
             errors.append(required(f"{path}.{key}"))
-        if key != "resources" and "*" in values and len(values) > 1:
-            errors.append(invalid(f"{path}.{key}", values, "if '*' is present, must not specify other values"))
+        if "*" in values and len(values) > 1:
+            errors.append(invalid(f"{path}.{key}", values, f"if '*' is present, must not specify other {word}"))
     for index, operation in enumerate(rule.get("operations") or ()):
         if operation not in _OPERATIONS:
             errors.append(unsupported(f"{path}.operations[{index}]", operation, _OPERATIONS))
+    errors += _validate_resources(rule.get("resources") or [], f"{path}.resources")
     scope = rule.get("scope", "*")
     if scope not in ("*", "Cluster", "Namespaced"):
         errors.append(unsupported(f"{path}.scope", scope, ("*", "Cluster", "Namespaced")))
+    return errors
+
+
+def _validate_resources(values: list[str], path: str) -> list[FieldError]:
+    if not values:
+        return [required(path)]
+    errors = []
+    if "*/*" in values and len(values) > 1:
+        errors.append(invalid(path, values, "if '*/*' is present, must not specify other resources"))
+    if "*" in values and any("/" not in value for value in values if value != "*"):
+        detail = "if '*' is present, must not specify other resources without subresources"
+        errors.append(invalid(path, values, detail))
     return errors
 
 
@@ -101,11 +114,12 @@ def _validate_client(client: JsonObject, path: str) -> list[FieldError]:
 def _validate_url(url: str, path: str) -> list[FieldError]:
     parts = urlsplit(url)
     if parts.scheme != "https":
-        return [invalid(path, url, "'https' is the only allowed URL scheme")]
+        detail = "'https' is the only allowed URL scheme; desired format: https://host[/path]"
+        return [invalid(path, parts.scheme, detail)]
     if not parts.hostname:
         return [invalid(path, url, "host must be specified")]
     unwanted = {"user information": parts.username, "query parameters": parts.query, "fragments": parts.fragment}
-    return [invalid(path, url, f"{what} are not permitted in the URL") for what, text in unwanted.items() if text]
+    return [invalid(path, text, f"{what} are not permitted in the URL") for what, text in unwanted.items() if text]
 
 
 def _full_name_problem(name: str) -> str:
@@ -129,7 +143,9 @@ def validate_crd(obj: JsonObject) -> list[FieldError]:
     actual = (obj.get("metadata") or {}).get("name") or ""
     if actual != expected:
         errors.append(invalid("metadata.name", actual, 'must be spec.names.plural+"."+spec.group'))
-    if spec.get("scope") not in ("Cluster", "Namespaced"):
+    if not spec.get("scope"):
+        errors.append(required("spec.scope"))
+    elif spec["scope"] not in ("Cluster", "Namespaced"):
         errors.append(unsupported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced")))
     errors += _validate_names(names)
     errors += _validate_versions(spec.get("versions") or [])
@@ -159,36 +175,36 @@ def _validate_names(names: JsonObject) -> list[FieldError]:
         text = names.get(key) or ""
         if not text:
             errors.append(required(f"spec.names.{key}"))
-        elif problem := label_problem(text.lower()):
-            errors.append(invalid(f"spec.names.{key}", text, problem))
+        elif problem := label_1035_problem(text.lower()):
+            mixed = "may have mixed case, but should otherwise match: " if "ind" in key else ""
+            errors.append(invalid(f"spec.names.{key}", text, mixed + problem))
+        elif text != text.lower() and key in ("plural", "singular"):
+            errors.append(invalid(f"spec.names.{key}", text, LABEL_1035_RULE))
     if names.get("kind") and names.get("kind") == names.get("listKind"):
         errors.append(invalid("spec.names.listKind", names["listKind"], "kind and listKind may not be the same"))
     for index, text in enumerate(names.get("shortNames") or ()):
-        if problem := label_problem(text):
+        if problem := label_1035_problem(text):
             errors.append(invalid(f"spec.names.shortNames[{index}]", text, problem))
     return errors
 
 
 def _validate_versions(versions: list[JsonObject]) -> list[FieldError]:
-    if not versions:
-        return [required("spec.versions", "must have at least one version")]
     errors: list[FieldError] = []
-    names: set[str] = set()
     for index, version in enumerate(versions):
         here = f"spec.versions[{index}]"
         name = version.get("name") or ""
-        if not _VERSION.fullmatch(name):
-            errors.append(invalid(f"{here}.name", name, "a DNS-1035 label is required"))
-        elif name in names:
-            errors.append(duplicate(f"{here}.name", name))
-        names.add(name)
+        if problem := label_1035_problem(name):
+            errors.append(invalid(f"{here}.name", name, problem))
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        # With one version the API server moves its schema up before it looks at it.
+        schema_path = f"{here}.schema" if len(versions) > 1 else "spec.validation"
         if schema is None:
-            errors.append(required(f"{here}.schema.openAPIV3Schema", "schemas are required"))
+            errors.append(required(f"{here}.schema.openAPIV3Schema"))
         else:
-            errors += _validate_schema(schema, f"{here}.schema.openAPIV3Schema")
-    stored = sum(bool(version.get("storage")) for version in versions)
-    if stored != 1:
+            errors += _validate_schema(schema, f"{schema_path}.openAPIV3Schema")
+    if len({version.get("name") for version in versions}) < len(versions):
+        errors.append(invalid("spec.versions", versions, "must contain unique version names"))
+    if sum(bool(version.get("storage")) for version in versions) != 1:
         detail = "must have exactly one version marked as storage version"
         errors.append(invalid("spec.versions", versions, detail))
     return errors
@@ -211,7 +227,7 @@ def _structural_errors(schema: Any, path: str, *, is_root: bool = False) -> Iter
         return
     kind = schema.get("type")
     if is_root and kind != "object":
-        yield invalid(f"{path}.type", kind or "", 'must be "object" at the root')
+        yield invalid(f"{path}.type", kind or "", "must be object at the root")
     elif kind is None:
         if not schema.get("x-kubernetes-int-or-string") and not schema.get("x-kubernetes-preserve-unknown-fields"):
             yield required(f"{path}.type", "must not be empty for specified object fields")

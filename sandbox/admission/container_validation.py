@@ -9,14 +9,12 @@ from sandbox.admission.request import JsonObject
 from sandbox.admission.resource_validation import validate_resources
 
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
+_RESTART_POLICIES: Final = ("Always", "Never", "OnFailure")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _TERMINATION_POLICIES: Final = ("FallbackToLogsOnError", "File")
-_PORT_NAME = re.compile(r"(?!.*--)[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_PORT_SIGNS = re.compile(r"[a-z0-9-]+")
 _HAS_LETTER = re.compile(r"[a-z]")
 _ENV_NAME = re.compile(r"[ -<>-~]+")  # any printable ASCII except '='
-_PORT_NAME_RULE: Final = (
-    "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-), with at least one letter"
-)
 _ENV_NAME_RULE: Final = (
     "a valid environment variable name must consist only of printable ASCII characters other than '='"
 )
@@ -36,8 +34,6 @@ def validate_containers(spec: JsonObject, path: str, volumes: set[str]) -> list[
             errors += _validate_container(container, here, volumes)
             if key == "initContainers":
                 errors += _validate_init(container, here)
-            elif container.get("restartPolicy") and key == "containers":
-                errors.append(forbidden(f"{here}.restartPolicy", "may not be set for non-init containers"))
     return errors
 
 
@@ -63,6 +59,7 @@ def _validate_container(container: JsonObject, path: str, volumes: set[str]) -> 
     for key, allowed in (
         ("imagePullPolicy", _PULL_POLICIES),
         ("terminationMessagePolicy", _TERMINATION_POLICIES),
+        ("restartPolicy", _RESTART_POLICIES),
     ):
         value = container.get(key)
         if value is not None and value not in allowed:
@@ -78,10 +75,7 @@ def _validate_container(container: JsonObject, path: str, volumes: set[str]) -> 
 
 
 def _validate_init(container: JsonObject, path: str) -> list[FieldError]:
-    policy = container.get("restartPolicy")
-    if policy is not None and policy != "Always":
-        return [unsupported(f"{path}.restartPolicy", policy, ("Always",))]
-    if policy == "Always":
+    if container.get("restartPolicy") == "Always":
         return []
     probes = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
     detail = "may not be set for init containers without restartPolicy=Always"
@@ -94,9 +88,9 @@ def _validate_ports(ports: list[JsonObject], path: str) -> list[FieldError]:
     for index, port in enumerate(ports):
         here = f"{path}[{index}]"
         name = port.get("name") or ""
-        if name and (len(name) > 15 or not _PORT_NAME.fullmatch(name) or not _HAS_LETTER.search(name)):
-            errors.append(invalid(f"{here}.name", name, _PORT_NAME_RULE))
-        elif name in names:
+        if name:
+            errors += [invalid(f"{here}.name", name, problem) for problem in _port_name_problems(name)]
+        if name in names:
             errors.append(duplicate(f"{here}.name", name))
         elif name:
             names.add(name)
@@ -111,6 +105,17 @@ def _validate_ports(ports: list[JsonObject], path: str) -> list[FieldError]:
         if port.get("protocol", "TCP") not in _PROTOCOLS:
             errors.append(unsupported(f"{here}.protocol", port["protocol"], _PROTOCOLS))
     return errors
+
+
+def _port_name_problems(name: str) -> list[str]:
+    rules = {
+        "must be no more than 15 characters": len(name) > 15,
+        "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)": not _PORT_SIGNS.fullmatch(name),
+        "must contain at least one letter (a-z)": not _HAS_LETTER.search(name),
+        "must not contain consecutive hyphens": "--" in name,
+        "must not begin or end with a hyphen": name.startswith("-") or name.endswith("-"),
+    }
+    return [problem for problem, is_broken in rules.items() if is_broken]
 
 
 def _validate_environment(variables: list[JsonObject], path: str) -> list[FieldError]:

@@ -55,7 +55,7 @@ class FieldError:
         """The text without the path, as it stands in a Status cause."""
         text = _LABELS[self.kind]
         if self.kind not in _WITHOUT_VALUE:
-            text += f": {json.dumps(self.value, ensure_ascii=False, default=str)}"
+            text += f": {json.dumps(self.value, ensure_ascii=False, default=str, separators=(',', ':'))}"
         return f"{text}: {self.detail}" if self.detail else text
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ def invalid(path: str, value: object, detail: str) -> FieldError:
 
 def unsupported(path: str, value: object, allowed: Iterable[object]) -> FieldError:
     """A value outside a closed list."""
-    listed = ", ".join(json.dumps(item) for item in allowed)
+    listed = ", ".join(f'"{item}"' for item in allowed)
     return FieldError(FieldErrorKind.NOT_SUPPORTED, path, value, f"supported values: {listed}")
 
 
@@ -91,6 +91,12 @@ def forbidden(path: str, detail: str) -> FieldError:
 def too_long(path: str, max_bytes: int) -> FieldError:
     """A text above its size limit in bytes."""
     return FieldError(FieldErrorKind.TOO_LONG, path, None, f"may not be more than {max_bytes} bytes")
+
+
+def too_many(path: str, actual: int, most: int) -> FieldError:
+    """A list or map above its size limit."""
+    noun = "item" if most == 1 else "items"
+    return FieldError(FieldErrorKind.TOO_MANY, path, actual, f"must have at most {most} {noun}")
 
 
 def not_found(path: str, value: object) -> FieldError:

@@ -38,35 +38,45 @@ LABEL_VALUE_RULE: Final = (
     "and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation "
     "is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
-_LABEL_NAMES: Final = {("", "namespaces"): (LABEL_RULE, _DNS_LABEL), ("", "services"): (LABEL_1035_RULE, _DNS_1035)}
+_LABEL_NAMES: Final = (("", "namespaces"), ("", "services"))
 _PATH_SEGMENT_GROUPS: Final = ("rbac.authorization.k8s.io",)
 
 
 def subdomain_problem(text: str) -> str:
     """Why a text is no DNS subdomain; "" when it is one."""
     if len(text) > 253:
-        return "must be no more than 253 bytes"
+        return "must be no more than 253 characters"
     return "" if _DNS_SUBDOMAIN.fullmatch(text) else SUBDOMAIN_RULE
 
 
 def label_problem(text: str) -> str:
     """Why a text is no DNS label (63 characters, no dots); "" when it is one."""
     if len(text) > 63:
-        return "must be no more than 63 bytes"
-    return "" if _DNS_LABEL.fullmatch(text) else LABEL_RULE
+        return "must be no more than 63 characters"
+    if _DNS_LABEL.fullmatch(text):
+        return ""
+    return "must not contain dots" if _DNS_SUBDOMAIN.fullmatch(text) else LABEL_RULE
+
+
+def label_1035_problem(text: str) -> str:
+    """Why a text is no DNS label that begins with a letter; "" when it is one."""
+    if len(text) > 63:
+        return "must be no more than 63 characters"
+    return "" if _DNS_1035.fullmatch(text) else LABEL_1035_RULE
 
 
 def qualified_name_problem(text: str) -> str:
     """Why a text is no qualified name such as example.com/MyName; "" when it is one."""
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
-        return f"a qualified name must consist of a prefix and a name, one slash between: {QUALIFIED_RULE}"
+        form = QUALIFIED_RULE.replace("name part must", "a valid label key must")
+        return f"{form} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
     if slash and not prefix:
         return "prefix part must be non-empty"
     if prefix and (problem := subdomain_problem(prefix)):
         return f"prefix part {problem}"
     if not name:
-        return f"name part must be non-empty; {QUALIFIED_RULE}"
+        return "name part must be non-empty"
     if len(name) > 63:
         return "name part must be no more than 63 bytes"
     return "" if _QUALIFIED.fullmatch(name) else QUALIFIED_RULE
@@ -111,15 +121,10 @@ def validate_annotations(annotations: Mapping[str, str] | None, path: str) -> li
 def validate_name(group: str, plural: str, name: str, path: str) -> list[FieldError]:
     """An object's name by the rule of its kind."""
     if group in _PATH_SEGMENT_GROUPS:
-        bad = name in (".", "..") or "/" in name or "%" in name
-        return [invalid(path, name, "may not contain '/' or '%', or be '.' or '..'")] if bad else []
-    rule = _LABEL_NAMES.get((group, plural))
-    if rule is not None:
-        text, pattern = rule
-        if len(name) > 63:
-            return [invalid(path, name, "must be no more than 63 bytes")]
-        return [] if pattern.fullmatch(name) else [invalid(path, name, text)]
-    problem = subdomain_problem(name)
+        if name in (".", ".."):
+            return [invalid(path, name, f"may not be '{name}'")]
+        return [invalid(path, name, f"may not contain '{sign}'") for sign in "/%" if sign in name]
+    problem = label_problem(name) if (group, plural) in _LABEL_NAMES else subdomain_problem(name)
     return [invalid(path, name, problem)] if problem else []
 
 
@@ -164,22 +169,24 @@ def _validate_owners(owners: list[Any]) -> list[FieldError]:
         if not isinstance(owner, dict):
             errors.append(invalid(path, owner, "must be an object"))
             continue
-        for key, word in (("apiVersion", "version"), ("kind", "kind"), ("name", "name"), ("uid", "uid")):
-            if not owner.get(key):
-                errors.append(invalid(f"{path}.{key}", owner.get(key, ""), f"{word} must not be empty"))
+        errors += [
+            required(f"{path}.{key}", "must not be empty")
+            for key in ("apiVersion", "kind", "name", "uid")
+            if not owner.get(key)
+        ]
         if owner.get("controller"):
             controllers.append(owner)
     if len(controllers) > 1:
-        found = " and ".join(f"{owner.get('kind')} {owner.get('name')}" for owner in controllers[:2])
+        found = " and ".join(f"{owner.get('kind')}/{owner.get('name')}" for owner in controllers[:2])
         detail = f'Only one reference can have Controller set to true. Found "true" in references for {found}'
         errors.append(invalid("metadata.ownerReferences", owners, detail))
     return errors
 
 
 def _validate_finalizer(finalizer: object, path: str) -> list[FieldError]:
-    if not isinstance(finalizer, str) or (problem := qualified_name_problem(finalizer)):
-        problem = problem if isinstance(finalizer, str) else "must be a string"
-        return [invalid(path, finalizer, problem)]
+    if not isinstance(finalizer, str):
+        return [invalid(path, finalizer, "must be a string")]
     if "/" not in finalizer and finalizer not in ("orphan", "foregroundDeletion", "kubernetes"):
         return [invalid(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified")]
-    return []
+    problem = qualified_name_problem(finalizer)
+    return [invalid(path, finalizer, problem)] if problem else []

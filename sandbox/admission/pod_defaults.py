@@ -7,11 +7,17 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
+from koord.api import quantity
+from koord.api.objects import PodSpec
+from koord.api.pod_resources import requests_nano
 from sandbox.admission.request import JsonObject
 
 TERMINATION_GRACE_S: Final = 30
 EVICTION_TOLERATION_S: Final = 300
 _DEFAULT_MODE: Final = 0o644
+_POD_LEVEL: Final = ("cpu", "memory")
 _PROBE_NUMBERS: Final = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 _VOLUME_MODES: Final = ("secret", "configMap", "projected", "downwardAPI")
@@ -29,6 +35,8 @@ def default_pod(pod: JsonObject) -> None:
     spec = pod.setdefault("spec", {})
     default_pod_spec(spec)
     spec.setdefault("enableServiceLinks", True)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         _copy_limits(container)
     if spec.get("resources"):
@@ -46,8 +54,6 @@ def default_pod_spec(spec: JsonObject) -> None:
         _default_container(container, host_network=bool(spec.get("hostNetwork")))
     for volume in spec.get("volumes") or ():
         _default_volume(volume)
-    for constraint in spec.get("topologySpreadConstraints") or ():
-        constraint.setdefault("whenUnsatisfiable", "DoNotSchedule")
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
@@ -105,16 +111,29 @@ def _default_container(container: JsonObject, *, host_network: bool) -> None:
     for name in _PROBES:
         if container.get(name) is not None:
             _default_probe(container[name])
+    for handler in (container.get("lifecycle") or {}).values():
+        if isinstance(handler, dict):
+            _default_http_get(handler)
 
 
 def _default_probe(probe: JsonObject) -> None:
     for key, number in _PROBE_NUMBERS.items():
         probe.setdefault(key, number)
-    if probe.get("httpGet") is not None:
-        probe["httpGet"].setdefault("path", "/")
-        probe["httpGet"].setdefault("scheme", "HTTP")
+    _default_http_get(probe)
     if probe.get("grpc") is not None:
         probe["grpc"].setdefault("service", "")
+
+
+def _default_http_get(handler: JsonObject) -> None:
+    if handler.get("httpGet") is not None:
+        handler["httpGet"].setdefault("path", "/")
+        handler["httpGet"].setdefault("scheme", "HTTP")
+
+
+def _default_field_refs(downward: JsonObject) -> None:
+    for item in downward.get("items") or ():
+        if item.get("fieldRef") is not None:
+            item["fieldRef"].setdefault("apiVersion", "v1")
 
 
 def _default_volume(volume: JsonObject) -> None:
@@ -123,6 +142,9 @@ def _default_volume(volume: JsonObject) -> None:
     for source in _VOLUME_MODES:
         if volume.get(source) is not None:
             volume[source].setdefault("defaultMode", _DEFAULT_MODE)
+    _default_field_refs(volume.get("downwardAPI") or {})
+    for source in (volume.get("projected") or {}).get("sources") or ():
+        _default_field_refs(source.get("downwardAPI") or {})
     if volume.get("hostPath") is not None:
         volume["hostPath"].setdefault("type", "")
 
@@ -134,7 +156,21 @@ def _copy_limits(container: JsonObject) -> None:
 
 
 def _default_pod_level(spec: JsonObject) -> None:
-    """Pod-level requests default to pod-level limits, cpu and memory first from containers' sum upstream."""
+    """Absent pod-level requests are the sum of the containers' requests, else the pod-level limits."""
     resources = spec["resources"]
-    if resources.get("limits"):
-        resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+    given = resources.get("requests") or {}
+    limits = resources.get("limits") or {}
+    plain = msgspec.convert({**spec, "resources": None, "overhead": {}}, PodSpec, strict=False)
+    summed = requests_nano(plain)
+    requests = dict(given)
+    for name in (*_POD_LEVEL, *(name for name in limits if name not in _POD_LEVEL)):
+        if name not in given and summed.get(name) and (limits or given):
+            requests[name] = quantity.format_nano(summed[name], _family(name))
+        elif name not in given and name in limits:
+            requests[name] = limits[name]
+    if requests:
+        resources["requests"] = requests
+
+
+def _family(name: str) -> quantity.Family:
+    return "decimal" if name == "cpu" else "binary"

@@ -15,7 +15,7 @@ from sandbox.admission.metadata_validation import (
     validate_labels,
 )
 from sandbox.admission.request import JsonObject
-from sandbox.admission.resource_validation import validate_amounts, validate_pod_level
+from sandbox.admission.resource_validation import validate_overhead, validate_pod_level
 from sandbox.admission.scheduling_validation import validate_affinity, validate_tolerations
 
 RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
@@ -46,7 +46,7 @@ def validate_pod_spec(spec: JsonObject, path: str) -> list[FieldError]:
     errors += validate_affinity(spec.get("affinity") or {}, f"{path}.affinity")
     errors += _validate_spread(spec.get("topologySpreadConstraints") or [], f"{path}.topologySpreadConstraints")
     errors += validate_pod_level(spec.get("resources") or {}, f"{path}.resources")
-    errors += validate_amounts(spec.get("overhead") or {}, f"{path}.overhead")
+    errors += validate_overhead(spec.get("overhead") or {}, f"{path}.overhead")
     return errors
 
 
@@ -115,9 +115,6 @@ def _validate_choices(spec: JsonObject, path: str) -> list[FieldError]:
         value = spec.get(key)
         if value is not None and value not in allowed:
             errors.append(unsupported(f"{path}.{key}", value, allowed))
-    grace_s = spec.get("terminationGracePeriodSeconds")
-    if grace_s is not None and grace_s < 0:
-        errors.append(invalid(f"{path}.terminationGracePeriodSeconds", grace_s, "must be greater than or equal to 0"))
     deadline_s = spec.get("activeDeadlineSeconds")
     if deadline_s is not None and not 1 <= deadline_s <= 2**31 - 1:
         detail = "must be between 1 and 2147483647, inclusive"
@@ -152,8 +149,8 @@ def _validate_volumes(volumes: list[JsonObject], path: str) -> tuple[set[str], l
         elif name in names:
             errors.append(duplicate(f"{here}.name", name))
         names.add(name)
-        if len([key for key in volume if key != "name"]) > 1:
-            errors.append(forbidden(here, "may not specify more than 1 volume type"))
+        extra = [key for key in volume if key != "name"][1:]
+        errors += [forbidden(f"{here}.{key}", "may not specify more than 1 volume type") for key in extra]
     return names, errors
 
 
@@ -165,7 +162,7 @@ def _validate_spread(constraints: list[JsonObject], path: str) -> list[FieldErro
             errors.append(invalid(f"{here}.maxSkew", constraint.get("maxSkew", 0), "must be greater than zero"))
         if not constraint.get("topologyKey"):
             errors.append(required(f"{here}.topologyKey", "can not be empty"))
-        action = constraint.get("whenUnsatisfiable")
+        action = constraint.get("whenUnsatisfiable") or ""
         if action not in ("DoNotSchedule", "ScheduleAnyway"):
             errors.append(unsupported(f"{here}.whenUnsatisfiable", action, ("DoNotSchedule", "ScheduleAnyway")))
     return errors

@@ -10,11 +10,13 @@ from typing import Final
 
 from koord.api import quantity
 from koord.api.quantity import InvalidQuantity, QuantityText
-from sandbox.admission.fields import FieldError, invalid, required
+from sandbox.admission.fields import FieldError, forbidden, invalid, required, unsupported
 from sandbox.admission.metadata_validation import qualified_name_problem
 from sandbox.admission.request import JsonObject
 
 _STANDARD: Final = ("cpu", "memory", "ephemeral-storage")
+_ELSEWHERE: Final = ("storage", "pods", "services", "secrets", "configmaps")
+"""Standard names, but of volumes, nodes and quotas."""
 _POD_LEVEL: Final = ("cpu", "memory")
 _HUGE_PAGES: Final = "hugepages-"
 QUANTITY_RULE: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -43,23 +45,31 @@ def validate_resources(resources: JsonObject, path: str) -> list[FieldError]:
     for name, wanted in requests.items():
         wrong = _validate_entry(name, wanted, f"{path}.requests")
         errors += wrong or _compare(name, wanted, limits.get(name), path)
+    named = {*limits, *requests}
+    if any(name.startswith(_HUGE_PAGES) for name in named) and not named & {"cpu", "memory"}:
+        errors.append(forbidden(path, "HugePages require cpu or memory"))
     return errors
 
 
 def validate_pod_level(resources: JsonObject, path: str) -> list[FieldError]:
     """`spec.resources`, which takes cpu, memory and huge pages only."""
-    errors = validate_resources(resources, path)
-    for part in ("limits", "requests"):
-        for name in resources.get(part) or {}:
-            if name not in _POD_LEVEL and not name.startswith(_HUGE_PAGES):
-                allowed = "supported values: " + ", ".join(_POD_LEVEL)
-                errors.append(invalid(f"{path}.{part}[{name}]", name, f"not a pod-level resource: {allowed}"))
-    return errors
+    errors = [
+        unsupported(f"{path}.{part}[{name}]", name, ("cpu", _HUGE_PAGES, "memory"))
+        for part in ("limits", "requests")
+        for name in resources.get(part) or {}
+        if name not in _POD_LEVEL and not name.startswith(_HUGE_PAGES)
+    ]
+    return errors or validate_resources(resources, path)
 
 
-def validate_amounts(amounts: Mapping[str, QuantityText], path: str) -> list[FieldError]:
-    """A plain resource list (a node's capacity, an overhead): names and non-negative quantities."""
+def validate_overhead(amounts: Mapping[str, QuantityText], path: str) -> list[FieldError]:
+    """A pod's overhead: names as in containers, non-negative quantities."""
     return _validate_list(amounts, path)
+
+
+def validate_node_amounts(amounts: Mapping[str, QuantityText], path: str) -> list[FieldError]:
+    """A node's capacity or allocatable: quantities only, the paths written as the API server does there."""
+    return [error for name, amount in amounts.items() for error in _validate_amount(name, amount, f"{path}.{name}")]
 
 
 def _validate_list(amounts: Mapping[str, QuantityText], path: str) -> list[FieldError]:
@@ -68,17 +78,21 @@ def _validate_list(amounts: Mapping[str, QuantityText], path: str) -> list[Field
 
 def _validate_entry(name: str, amount: QuantityText, path: str) -> list[FieldError]:
     here = f"{path}[{name}]"
-    errors = []
-    if problem := _name_problem(name):
-        errors.append(invalid(here, name, problem))
+    problem = _name_problem(name)
+    named = [invalid(here, name, problem)] if problem else []
+    return named + _validate_amount(name, amount, here)
+
+
+def _validate_amount(name: str, amount: QuantityText, path: str) -> list[FieldError]:
     try:
         nano = quantity.nano(amount)
     except InvalidQuantity:
-        return [*errors, invalid(here, amount, QUANTITY_RULE)]
+        return [invalid(path, amount, QUANTITY_RULE)]
+    errors = []
     if nano < 0:
-        errors.append(invalid(here, amount, "must be greater than or equal to 0"))
+        errors.append(invalid(path, amount, "must be greater than or equal to 0"))
     if is_extended(name) and nano % quantity.NANO:
-        errors.append(invalid(here, amount, "must be an integer"))
+        errors.append(invalid(path, amount, "must be an integer"))
     return errors
 
 
@@ -86,7 +100,8 @@ def _name_problem(name: str) -> str:
     if problem := qualified_name_problem(name):
         return problem
     if "/" not in name and name not in _STANDARD and not name.startswith(_HUGE_PAGES):
-        return "must be a standard resource type or fully qualified"
+        where = "for containers" if name in _ELSEWHERE else "type or fully qualified"
+        return f"must be a standard resource {where}"
     if not is_native(name) and not is_extended(name):
         return "doesn't follow extended resource name standard"
     return ""
@@ -96,7 +111,7 @@ def _compare(name: str, wanted: QuantityText, limit: QuantityText | None, path: 
     if limit is None:
         if may_overcommit(name):
             return []
-        return [required(f"{path}.limits", "Limit must be set for non overcommit resources")]
+        return [required(f"{path}.limits", "Limit must be set for non overcommitable resources")]
     try:
         request_nano, limit_nano = quantity.nano(wanted), quantity.nano(limit)
     except InvalidQuantity:

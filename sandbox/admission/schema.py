@@ -14,8 +14,9 @@ from typing import Any
 import jsonschema
 from jsonschema.protocols import Validator
 
-from sandbox.admission.fields import FieldError, FieldErrorKind, duplicate, required, unsupported
+from sandbox.admission.fields import FieldError
 from sandbox.admission.request import JsonObject
+from sandbox.admission.schema_errors import field_errors
 from sandbox.admission.schema_formats import FORMATS
 
 _ROOT_FIELDS = ("apiVersion", "kind", "metadata")
@@ -47,7 +48,7 @@ class StructuralSchema:
     def validate(self, obj: JsonObject) -> list[FieldError]:
         """Everything wrong with the object, in document order; empty when valid."""
         errors = self._validator.iter_errors(obj)
-        return [found for error in errors for found in _field_errors(error)]
+        return [found for error in errors for found in field_errors(error)]
 
 
 def compile_schema(open_api_v3_schema: JsonObject) -> StructuralSchema:
@@ -158,62 +159,3 @@ _DIALECT: type[Validator] = jsonschema.validators.extend(  # type: ignore[no-unt
     {"x-kubernetes-list-type": _check_list_type, "pattern": _check_pattern},
     type_checker=jsonschema.Draft4Validator.TYPE_CHECKER.redefine("integer", _is_integer),
 )
-
-
-def _path_text(path: list[str | int]) -> str:
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
-    return text or "<root>"
-
-
-def _json_type(value: object) -> str:
-    for name, types in (("boolean", bool), ("integer", int), ("number", float), ("string", str)):
-        if isinstance(value, types):
-            return name
-    return "null" if value is None else "array" if isinstance(value, list) else "object"
-
-
-def _limit_words(keyword: str, limit: object, schema: JsonObject) -> str:
-    exclusive = schema.get({"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}.get(keyword, ""))
-    words = {
-        "minimum": "should be greater than" + ("" if exclusive else " or equal to"),
-        "maximum": "should be less than" + ("" if exclusive else " or equal to"),
-        "minLength": "should be at least {} chars long",
-        "maxLength": "should be at most {} chars long",
-        "minItems": "should have at least {} items",
-        "maxItems": "should have at most {} items",
-        "minProperties": "should have at least {} properties",
-        "maxProperties": "should have at most {} properties",
-        "pattern": "should match '{}'",
-        "multipleOf": "should be a multiple of",
-        "uniqueItems": "shouldn't contain duplicates",
-        "format": "must be of type {}",
-    }.get(keyword, "does not match the schema")
-    return words.format(limit) if "{}" in words else f"{words} {limit}"
-
-
-def _field_errors(error: jsonschema.ValidationError) -> Iterator[FieldError]:
-    path = _path_text(list(error.absolute_path))
-    keyword = str(error.validator)
-    instance: Any = error.instance
-    limit: Any = error.validator_value
-    if keyword == "required":
-        missing = [name for name in limit if name not in instance]
-        # jsonschema reports each missing name by itself, quoted at the start of the message.
-        name = next((name for name in missing if error.message.startswith(repr(name))), missing[0])
-        yield required(name if path == "<root>" else f"{path}.{name}")
-    elif keyword == "enum":
-        yield unsupported(path, instance, [item for item in limit if item is not None])
-    elif keyword == "x-kubernetes-list-type":
-        yield duplicate(path, instance)
-    elif keyword == "type":
-        wanted = limit if isinstance(limit, str) else [name for name in limit if name != "null"]
-        wanted = wanted[0] if len(wanted) == 1 else wanted if isinstance(wanted, str) else ",".join(wanted)
-        actual = _json_type(instance)
-        detail = f'{path} in body must be of type {wanted}: "{actual}"'
-        yield FieldError(FieldErrorKind.TYPE_INVALID, path, actual, detail)
-    else:
-        schema = error.schema if isinstance(error.schema, dict) else {}
-        detail = f"{path} in body {_limit_words(keyword, limit, schema)}"
-        yield FieldError(FieldErrorKind.INVALID, path, instance, detail)

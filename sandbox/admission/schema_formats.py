@@ -11,7 +11,7 @@ from collections.abc import Callable
 import jsonschema
 
 _INT_BITS = {"int32": 31, "int64": 63}
-_GO_DURATION = re.compile(r"^[-+]?(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h))+)$")
+_DURATION = re.compile(r"[-+]?(0|((\d+(\.\d*)?|\.\d+)\s*[a-zµ]+\s*)+)", re.IGNORECASE)
 _RFC3339 = re.compile(r"^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$")
 
 FORMATS = jsonschema.FormatChecker(formats=())
@@ -60,7 +60,7 @@ def _is_date(value: object) -> bool:
 
 @_register("duration")
 def _is_duration(value: object) -> bool:
-    return not isinstance(value, str) or bool(_GO_DURATION.match(value))
+    return not isinstance(value, str) or bool(_DURATION.fullmatch(value))
 
 
 @_register("byte")

@@ -25,7 +25,7 @@ _CHECKS: dict[tuple[str, str], tuple[Check, UpdateCheck | None]] = {
     ("apps", "deployments"): (workloads.validate_deployment, workloads.validate_replicated_update),
     ("apps", "replicasets"): (workloads.validate_replicated, workloads.validate_replicated_update),
     ("apps", "statefulsets"): (workloads.validate_stateful_set, workloads.validate_replicated_update),
-    ("apps", "daemonsets"): (workloads.validate_replicated, workloads.validate_replicated_update),
+    ("apps", "daemonsets"): (workloads.validate_daemon_set, workloads.validate_replicated_update),
     ("batch", "jobs"): (workloads.validate_job, workloads.validate_job_update),
     ("batch", "cronjobs"): (workloads.validate_cron_job, None),
     ("policy", "poddisruptionbudgets"): (workloads.validate_budget, None),

@@ -1,27 +1,32 @@
 """Validation of workloads, budgets, classes and other built-in kinds, beyond their metadata. Pure."""
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from koord.api.selectors import InvalidSelector, LabelSelector, compile_selector
-from sandbox.admission.fields import FieldError, forbidden, invalid, required, unsupported
+from sandbox.admission.fields import FieldError, FieldErrorKind, forbidden, invalid, required, unsupported
 from sandbox.admission.metadata_validation import (
     label_problem,
+    label_value_problem,
+    qualified_name_problem,
     validate_annotations,
     validate_labels,
 )
-from sandbox.admission.pod_validation import validate_pod_spec
+from sandbox.admission.pod_validation import RESTART_POLICIES, validate_pod_spec
 from sandbox.admission.request import JsonObject
-from sandbox.admission.resource_validation import validate_amounts
+from sandbox.admission.resource_validation import validate_node_amounts
 from sandbox.admission.scheduling_validation import EFFECTS, validate_selector
 
 _PERCENT = re.compile(r"[0-9]+%")
 _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _PERCENT_RULE: Final = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%')"
+)
+_CONFIG_KEY_RULE: Final = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
+    "or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
 _COUNTS: Final = ("replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
 _CRON_FIELDS: Final = (5, 6)
@@ -38,17 +43,20 @@ def validate_template(template: JsonObject, path: str, restart_policies: tuple[s
     errors += validate_annotations(metadata.get("annotations"), f"{path}.metadata.annotations")
     errors += validate_pod_spec(spec, f"{path}.spec")
     policy = spec.get("restartPolicy")
-    if policy not in restart_policies:
+    if policy not in restart_policies and policy in RESTART_POLICIES and len(restart_policies) > 1:
+        valid = ", ".join(f'"{allowed}"' for allowed in restart_policies)
+        errors.append(required(f"{path}.spec.restartPolicy", f"valid values: {valid}"))
+    elif policy not in restart_policies:
         errors.append(unsupported(f"{path}.spec.restartPolicy", policy, restart_policies))
     return errors
 
 
-def validate_replicated(obj: JsonObject) -> list[FieldError]:
-    """Deployments, ReplicaSets, StatefulSets, DaemonSets: a selector that finds the template's pods."""
+def validate_replicated(obj: JsonObject, word: str = "deployment") -> list[FieldError]:
+    """ReplicaSets and their like: a selector that finds the template's pods. `word` names the kind in errors."""
     spec = obj.get("spec") or {}
     errors = _natural(spec, _COUNTS, "spec")
     template = spec.get("template") or {}
-    errors += _validate_own_selector(spec.get("selector"), template)
+    errors += _validate_own_selector(spec.get("selector"), template, word)
     errors += validate_template(template, "spec.template", ("Always",))
     return errors
 
@@ -67,15 +75,15 @@ def validate_deployment(obj: JsonObject) -> list[FieldError]:
     errors = validate_replicated(obj)
     kind = strategy.get("type")
     if kind not in ("Recreate", "RollingUpdate"):
-        errors.append(unsupported("spec.strategy.type", kind, ("Recreate", "RollingUpdate")))
+        errors.append(unsupported("spec.strategy", strategy, ("Recreate", "RollingUpdate")))
     rolling = strategy.get("rollingUpdate")
-    if kind == "Recreate" and rolling:
+    if kind == "Recreate" and rolling is not None:
         detail = "may not be specified when strategy `type` is 'Recreate'"
         errors.append(forbidden("spec.strategy.rollingUpdate", detail))
     elif rolling:
         path = "spec.strategy.rollingUpdate"
-        for key in ("maxUnavailable", "maxSurge"):
-            errors += _int_or_percent(rolling.get(key), f"{path}.{key}")
+        errors += _int_or_percent(rolling.get("maxUnavailable"), f"{path}.maxUnavailable", most_percent=100)
+        errors += _int_or_percent(rolling.get("maxSurge"), f"{path}.maxSurge")
         if not errors and _is_zero(rolling.get("maxUnavailable")) and _is_zero(rolling.get("maxSurge")):
             detail = "may not be 0 when `maxSurge` is 0"
             errors.append(invalid(f"{path}.maxUnavailable", rolling.get("maxUnavailable"), detail))
@@ -84,11 +92,16 @@ def validate_deployment(obj: JsonObject) -> list[FieldError]:
 
 def validate_stateful_set(obj: JsonObject) -> list[FieldError]:
     """A StatefulSet."""
-    errors = validate_replicated(obj)
+    errors = validate_replicated(obj, "statefulset")
     policy = (obj.get("spec") or {}).get("podManagementPolicy")
     if policy not in ("OrderedReady", "Parallel"):
-        errors.append(unsupported("spec.podManagementPolicy", policy, ("OrderedReady", "Parallel")))
+        errors.append(invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'"))
     return errors
+
+
+def validate_daemon_set(obj: JsonObject) -> list[FieldError]:
+    """A DaemonSet."""
+    return validate_replicated(obj, "daemonset")
 
 
 def validate_job(obj: JsonObject) -> list[FieldError]:
@@ -114,7 +127,7 @@ def validate_cron_job(obj: JsonObject) -> list[FieldError]:
     if not schedule:
         errors.append(required("spec.schedule"))
     elif not schedule.startswith("@") and len(schedule.split()) not in _CRON_FIELDS:
-        detail = f"expected exactly 5 fields, found {len(schedule.split())}: {schedule.split()}"
+        detail = f"expected exactly 5 fields, found {len(schedule.split())}: [{schedule}]"
         errors.append(invalid("spec.schedule", schedule, detail))
     policy = spec.get("concurrencyPolicy")
     if policy not in ("Allow", "Forbid", "Replace"):
@@ -130,7 +143,7 @@ def validate_budget(obj: JsonObject) -> list[FieldError]:
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
         errors.append(invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
     for key in ("minAvailable", "maxUnavailable"):
-        errors += _int_or_percent(spec.get(key), f"spec.{key}")
+        errors += _int_or_percent(spec.get(key), f"spec.{key}", most_percent=100)
     policy = spec.get("unhealthyPodEvictionPolicy")
     if policy is not None and policy not in _UNHEALTHY:
         errors.append(unsupported("spec.unhealthyPodEvictionPolicy", policy, _UNHEALTHY))
@@ -188,17 +201,21 @@ def validate_service(obj: JsonObject) -> list[FieldError]:
 
 
 def validate_data_keys(obj: JsonObject) -> list[FieldError]:
-    """Keys of ConfigMaps and Secrets; one key stands in one of the maps only."""
-    errors = []
-    for part in ("data", "binaryData", "stringData"):
-        for key in obj.get(part) or {}:
-            if not _CONFIG_KEY.fullmatch(key) or len(key) > 253 or key in (".", ".."):
-                detail = (
-                    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  "
-                    "or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
-                )
-                errors.append(invalid(f"{part}[{key}]", key, detail))
-    return errors
+    """Keys of ConfigMaps and Secrets."""
+    return [
+        invalid(f"{part}[{key}]", key, problem)
+        for part in ("data", "binaryData", "stringData")
+        for key in obj.get(part) or {}
+        if (problem := _key_problem(key))
+    ]
+
+
+def _key_problem(key: str) -> str:
+    if len(key) > 253:
+        return "must be no more than 253 characters"
+    if key in (".", ".."):
+        return f"must not be '{key}'"
+    return "" if _CONFIG_KEY.fullmatch(key) else _CONFIG_KEY_RULE
 
 
 def validate_data_update(obj: JsonObject, old: JsonObject) -> list[FieldError]:
@@ -213,23 +230,28 @@ def validate_data_update(obj: JsonObject, old: JsonObject) -> list[FieldError]:
 
 
 def validate_node(obj: JsonObject) -> list[FieldError]:
-    """A Node's taints and amounts."""
+    """A Node's taints and amounts. The API server tells of taints as if they were in metadata."""
     errors: list[FieldError] = []
+    seen: list[tuple[str, str]] = []
     for index, taint in enumerate((obj.get("spec") or {}).get("taints") or ()):
-        here = f"spec.taints[{index}]"
-        if not taint.get("key"):
-            errors.append(required(f"{here}.key"))
-        if taint.get("effect") not in EFFECTS:
-            errors.append(unsupported(f"{here}.effect", taint.get("effect", ""), EFFECTS))
+        here = f"metadata.taints[{index}]"
+        key, effect = taint.get("key") or "", taint.get("effect") or ""
+        if problem := qualified_name_problem(key):
+            errors.append(invalid(f"{here}.key", key, problem))
+        if problem := label_value_problem(taint.get("value") or ""):
+            errors.append(invalid(f"{here}.value", taint["value"], problem))
+        if not effect:
+            errors.append(required(f"{here}.effect"))
+        elif effect not in EFFECTS:
+            errors.append(unsupported(f"{here}.effect", effect, EFFECTS))
+        if (key, effect) in seen:
+            detail = "taints must be unique by key and effect pair"
+            errors.append(FieldError(FieldErrorKind.DUPLICATE, here, taint, detail))
+        seen.append((key, effect))
     status = obj.get("status") or {}
-    for key in ("capacity", "allocatable"):
-        errors += _validate_node_amounts(status.get(key) or {}, f"status.{key}")
+    for part in ("capacity", "allocatable"):
+        errors += validate_node_amounts(status.get(part) or {}, f"status.{part}")
     return errors
-
-
-def _validate_node_amounts(amounts: Mapping[str, Any], path: str) -> list[FieldError]:
-    countable = {name: amount for name, amount in amounts.items() if name not in ("pods", "storage")}
-    return validate_amounts(countable, path)
 
 
 def _validate_job_spec(spec: JsonObject, path: str) -> list[FieldError]:
@@ -245,24 +267,22 @@ def _validate_job_spec(spec: JsonObject, path: str) -> list[FieldError]:
     return errors
 
 
-def _validate_own_selector(selector: JsonObject | None, template: JsonObject) -> list[FieldError]:
+def _validate_own_selector(selector: JsonObject | None, template: JsonObject, word: str) -> list[FieldError]:
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    mismatch = invalid("spec.template.metadata.labels", labels or None, "`selector` does not match template `labels`")
     if selector is None:
-        return [required("spec.selector")]
+        return [required("spec.selector"), mismatch]
     errors = validate_selector(selector, "spec.selector")
     if errors:
-        return errors
+        return [*errors, invalid("spec.selector", selector, "invalid label selector")]
     parsed = msgspec.convert(selector, LabelSelector)
     if parsed.is_empty():
-        return [invalid("spec.selector", selector, "empty selector is invalid for deployment")]
-    labels = (template.get("metadata") or {}).get("labels") or {}
+        return [invalid("spec.selector", selector, f"empty selector is invalid for {word}")]
     try:
         matches = compile_selector(parsed).matches(labels)
     except InvalidSelector as error:
         return [invalid("spec.selector", selector, str(error))]
-    if not matches:
-        detail = "`selector` does not match template `labels`"
-        return [invalid("spec.template.metadata.labels", labels, detail)]
-    return []
+    return [] if matches else [mismatch]
 
 
 def _natural(spec: JsonObject, keys: tuple[str, ...], path: str) -> list[FieldError]:
@@ -273,13 +293,15 @@ def _natural(spec: JsonObject, keys: tuple[str, ...], path: str) -> list[FieldEr
     ]
 
 
-def _int_or_percent(value: int | str | None, path: str) -> list[FieldError]:
+def _int_or_percent(value: int | str | None, path: str, *, most_percent: int | None = None) -> list[FieldError]:
     if value is None:
         return []
     if isinstance(value, int):
         return [invalid(path, value, "must be greater than or equal to 0")] if value < 0 else []
     if not _PERCENT.fullmatch(value):
         return [invalid(path, value, _PERCENT_RULE)]
+    if most_percent is not None and int(value[:-1]) > most_percent:
+        return [invalid(path, value, f"must not be greater than {most_percent}%")]
     return []
 
 

@@ -185,3 +185,10 @@ def make_pod() -> Callable[..., JsonObject]:
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
     return make
+
+
+@pytest.fixture(scope="session")
+def thing_schema() -> JsonObject:
+    """The openAPIV3Schema that the tables of custom objects are about."""
+    schema: JsonObject = json.loads((Path(__file__).parent / "thing_schema.json").read_text())
+    return schema
