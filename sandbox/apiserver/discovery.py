@@ -66,7 +66,7 @@ def _of(kinds: KindRegistry, group: str, version: str) -> list[Kind]:
 def _discovered(kind: Kind) -> JsonObject:
     found: JsonObject = {
         "resource": kind.plural,
-        "responseKind": _response_kind(kind.group, kind.version, kind.kind),
+        "responseKind": {"group": "", "version": "", "kind": kind.kind},  # empty: those of the list
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular_name,
         "verbs": list(kind.verbs),

@@ -52,6 +52,15 @@ def namespace(api: plain.Api, unique: str) -> Iterator[str]:
     api.delete(f"/api/v1/namespaces/{unique}")
 
 
+@pytest.fixture
+def node(api: plain.Api, unique: str) -> Iterator[str]:
+    """A node that nobody runs: pods bound to it stay as they are. Without a node they would be cleaned up."""
+    name = f"node-{unique}"
+    assert api.post("/api/v1/nodes", {"metadata": {"name": name}}).status == 201
+    yield name
+    api.delete(f"/api/v1/nodes/{name}")
+
+
 Kubectl = Callable[..., subprocess.CompletedProcess[str]]
 
 

@@ -15,6 +15,7 @@ from sandbox.admission.chain import AdmissionChain
 from sandbox.apiserver.builtin_kinds import builtin_kinds
 from sandbox.apiserver.server import ADMIN, ApiServer
 from sandbox.apiserver.storage import Storage
+from sandbox.controllers.workloads import WorkloadControllers
 from sandbox.lifecycle.eviction import evict
 from sandbox.lifecycle.loops import LifecycleLoops
 from tests.kubernetes.control_plane import ControlPlane, find_assets
@@ -50,7 +51,10 @@ def running(name: str, folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def _sandbox(folder: Path) -> Iterator[Path]:
-    """The sandbox's control plane in a thread of its own, as clients are in another process elsewhere."""
+    """The sandbox's control plane without nodes and binder, in a thread of its own as clients do not share its loop.
+
+    The same parts as of the real target: API server and controllers.
+    """
     path = folder / "kubeconfig"
     ready, failures = threading.Event(), []
     loop = asyncio.new_event_loop()
@@ -65,11 +69,15 @@ def _sandbox(folder: Path) -> Iterator[Path]:
         text = credentials.render_kubeconfig(made, f"https://127.0.0.1:{port}")
         credentials.write_kubeconfig(path, text)
         async with await connect(str(path)) as client:
-            loops = asyncio.create_task(LifecycleLoops(client, storage, kinds).run())
+            controllers = WorkloadControllers(client)
+            works = (LifecycleLoops(client, storage, kinds).run(), controllers.run())
+            tasks = [asyncio.create_task(work) for work in works]
+            await controllers.wait_ready()
             ready.set()
             await stop.wait()
-            loops.cancel()
-            await asyncio.gather(loops, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
         await server.stop()
         await chain.close()
 

@@ -18,9 +18,8 @@ def pods(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods"
 
 
-def bind(api: Api, pods: str, name: str) -> None:
-    """Assign the pod to a node that nobody runs, so that nothing ends it."""
-    body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": "nowhere"}}
+def bind(api: Api, pods: str, name: str, node: str) -> None:
+    body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
     answer = api.post(f"{pods}/{name}/binding", body)
     assert answer.status == 201, answer.body
 
@@ -86,9 +85,9 @@ def test_a_pod_without_a_node_goes_at_once(api: Api, pods: str) -> None:
     assert api.get(f"{pods}/p").status == 404
 
 
-def test_a_pod_on_a_node_waits_for_its_node(api: Api, pods: str) -> None:
+def test_a_pod_on_a_node_waits_for_its_node(api: Api, pods: str, node: str) -> None:
     api.post(pods, bodies.pod("p", terminationGracePeriodSeconds=50))
-    bind(api, pods, "p")
+    bind(api, pods, "p", node)
     waiting = api.delete(f"{pods}/p").body["metadata"]
     assert waiting["deletionGracePeriodSeconds"] == 50
     sooner = api.delete(f"{pods}/p", {"gracePeriodSeconds": 5}).body["metadata"]
@@ -100,17 +99,17 @@ def test_a_pod_on_a_node_waits_for_its_node(api: Api, pods: str) -> None:
     assert api.get(f"{pods}/p").status == 404
 
 
-def test_a_grace_period_may_come_in_the_query(api: Api, pods: str) -> None:
+def test_a_grace_period_may_come_in_the_query(api: Api, pods: str, node: str) -> None:
     api.post(pods, bodies.pod("p"))
-    bind(api, pods, "p")
+    bind(api, pods, "p", node)
     assert api.delete(f"{pods}/p", gracePeriodSeconds=7).body["metadata"]["deletionGracePeriodSeconds"] == 7
     api.delete(f"{pods}/p", gracePeriodSeconds=0)
     assert api.get(f"{pods}/p").status == 404
 
 
-def test_a_finished_pod_goes_at_once_even_on_a_node(api: Api, pods: str) -> None:
+def test_a_finished_pod_goes_at_once_even_on_a_node(api: Api, pods: str, node: str) -> None:
     api.post(pods, bodies.pod("p"))
-    bind(api, pods, "p")
+    bind(api, pods, "p", node)
     assert api.patch(f"{pods}/p/status", {"status": {"phase": "Succeeded"}}).status == 200
     api.delete(f"{pods}/p")
     assert api.get(f"{pods}/p").status == 404

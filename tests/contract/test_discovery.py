@@ -33,7 +33,7 @@ def test_the_aggregated_form_lists_everything_at_once(api: Api) -> None:
     assert "as=APIGroupDiscoveryList" in answer.headers["Content-Type"]
     assert (answer.body["kind"], answer.body["apiVersion"]) == ("APIGroupDiscoveryList", "apidiscovery.k8s.io/v2")
     deployments = resources(answer.body, "apps")["deployments"]
-    assert deployments["responseKind"] == {"group": "apps", "version": "v1", "kind": "Deployment"}
+    assert deployments["responseKind"] == {"group": "", "version": "", "kind": "Deployment"}
     assert (deployments["scope"], deployments["singularResource"]) == ("Namespaced", "deployment")
     assert {entry["subresource"] for entry in deployments["subresources"]} == {"scale", "status"}
     core = api.get("/api", accept=AGGREGATED).body

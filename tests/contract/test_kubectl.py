@@ -204,10 +204,10 @@ def test_delete_waits_for_finalizers(kubectl: Kubectl) -> None:
     assert kubectl("get", "cm", "a", check=False).returncode == 1
 
 
-def test_forced_deletion_of_a_bound_pod(kubectl: Kubectl, api: Api, namespace: str) -> None:
+def test_forced_deletion_of_a_bound_pod(kubectl: Kubectl, api: Api, namespace: str, node: str) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
     kubectl("create", "-f", "-", stdin=write(bodies.pod("p")))
-    api.post(f"{pods}/p/binding", {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "nowhere"}})
+    api.post(f"{pods}/p/binding", {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": node}})
     kubectl("delete", "pod", "p", "--grace-period=5", "--wait=false")
     assert api.get(f"{pods}/p").body["metadata"]["deletionGracePeriodSeconds"] == 5
     assert "Terminating" in kubectl("get", "pod", "p").stdout
@@ -265,18 +265,36 @@ def test_explain_and_access(kubectl: Kubectl) -> None:
     assert "Username" in kubectl("auth", "whoami").stdout
 
 
-def test_cordon_drain_and_uncordon(kubectl: Kubectl, api: Api, namespace: str, unique: str) -> None:
+def test_cordon_drain_and_uncordon(kubectl: Kubectl, api: Api, namespace: str, node: str) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
-    assert api.post("/api/v1/nodes", {"metadata": {"name": unique}}).status == 201
-    assert kubectl("cordon", unique).stdout == f"node/{unique} cordoned\n"
-    assert "SchedulingDisabled" in kubectl("get", "node", unique).stdout
-    kubectl("uncordon", unique)
-    assert "SchedulingDisabled" not in kubectl("get", "node", unique).stdout
+    assert kubectl("cordon", node).stdout == f"node/{node} cordoned\n"
+    assert "SchedulingDisabled" in kubectl("get", "node", node).stdout
+    kubectl("uncordon", node)
+    assert "SchedulingDisabled" not in kubectl("get", "node", node).stdout
     kubectl("create", "-f", "-", stdin=write(bodies.pod("p", terminationGracePeriodSeconds=0)))
-    api.post(f"{pods}/p/binding", {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": unique}})
-    refused = kubectl("drain", unique, "--timeout=10s", check=False)
+    api.post(f"{pods}/p/binding", {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": node}})
+    refused = kubectl("drain", node, "--timeout=10s", check=False)
     assert "cannot delete Pods that declare no controller" in refused.stderr
-    drained = kubectl("drain", unique, "--force", "--timeout=30s").stdout
+    drained = kubectl("drain", node, "--force", "--timeout=30s").stdout
     assert f"evicting pod {namespace}/p" in drained or "pod/p evicted" in drained
     assert api.get(f"{pods}/p").status == 404
-    kubectl("delete", "node", unique)
+
+
+def test_a_deployment_makes_pods_and_takes_them_along(kubectl: Kubectl, api: Api, namespace: str) -> None:
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    kubectl("apply", "-f", "-", stdin=write(bodies.deployment("web", replicas=2, paused=False)))
+    made = api.wait(pods, lambda answer: len(answer.body["items"]) == 2).body["items"]
+    assert {pod["metadata"]["ownerReferences"][0]["kind"] for pod in made} == {"ReplicaSet"}
+    assert all(pod["metadata"]["generateName"].startswith("web-") for pod in made)
+    kubectl("scale", "deploy/web", "--replicas=3")
+    api.wait(pods, lambda answer: len(answer.body["items"]) == 3)
+    listed = kubectl("get", "deploy,rs,pods", "-l", "app=web").stdout
+    assert "deployment.apps/web" in listed
+    assert "0/3" in listed
+    kubectl("set", "image", "deploy/web", "c=i:2")
+    sets = f"/apis/apps/v1/namespaces/{namespace}/replicasets"
+    api.wait(sets, lambda answer: len(answer.body["items"]) == 2)
+    assert "with revision #2" in kubectl("rollout", "history", "deploy/web", "--revision=2").stdout
+    kubectl("delete", "deploy", "web", "--cascade=foreground", "--timeout=30s")
+    api.wait(pods, lambda answer: not answer.body["items"])
+    assert api.get(sets).body["items"] == []

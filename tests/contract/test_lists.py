@@ -72,15 +72,15 @@ def test_a_broken_label_selector_is_a_bad_request(api: Api, secrets: str) -> Non
     assert (refused.status, refused.reason) == (400, "BadRequest")
 
 
-def test_field_selectors_of_pods(api: Api, pods: str) -> None:
+def test_field_selectors_of_pods(api: Api, pods: str, node: str) -> None:
     for name in ("p1", "p2", "p3"):
         api.post(pods, bodies.pod(name))
-    api.post(f"{pods}/p2/binding", {"metadata": {"name": "p2"}, "target": {"kind": "Node", "name": "n1"}})
+    api.post(f"{pods}/p2/binding", {"metadata": {"name": "p2"}, "target": {"kind": "Node", "name": node}})
     api.patch(f"{pods}/p3/status", {"status": {"phase": "Running"}})
     expected = {
         "metadata.name=p1": ["p1"],
         "metadata.name!=p1": ["p2", "p3"],
-        "spec.nodeName=n1": ["p2"],
+        f"spec.nodeName={node}": ["p2"],
         "spec.nodeName=": ["p1", "p3"],
         "spec.nodeName!=": ["p2"],
         "status.phase=Running": ["p3"],

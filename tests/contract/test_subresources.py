@@ -50,41 +50,41 @@ def test_a_kind_without_a_status_has_no_status_path(api: Api, namespace: str) ->
     assert api.get(f"/api/v1/namespaces/{namespace}/configmaps/a/status").status == 404
 
 
-def test_binding_assigns_a_node_once(api: Api, pods: str) -> None:
+def test_binding_assigns_a_node_once(api: Api, pods: str, node: str) -> None:
     api.post(pods, bodies.pod("p"))
-    body = {"metadata": {"name": "p", "annotations": {"by": "contract"}}, "target": {"kind": "Node", "name": "n1"}}
+    body = {"metadata": {"name": "p", "annotations": {"by": "contract"}}, "target": {"kind": "Node", "name": node}}
     made = api.post(f"{pods}/p/binding", body)
     assert (made.status, made.body["kind"], made.body["status"]) == (201, "Status", "Success")
     bound = api.get(f"{pods}/p").body
-    assert bound["spec"]["nodeName"] == "n1"
+    assert bound["spec"]["nodeName"] == node
     assert bound["metadata"]["annotations"] == {"by": "contract"}
     scheduled = [item for item in bound["status"]["conditions"] if item["type"] == "PodScheduled"]
     assert scheduled[0]["status"] == "True"
     again = api.post(f"{pods}/p/binding", body)
     assert (again.status, again.reason) == (409, "Conflict")
-    assert 'pod p is already assigned to node "n1"' in again.message
+    assert f'pod p is already assigned to node "{node}"' in again.message
     api.delete(f"{pods}/p", gracePeriodSeconds=0)
 
 
-def test_binding_through_the_namespace_names_its_pod(api: Api, pods: str, namespace: str) -> None:
+def test_binding_through_the_namespace_names_its_pod(api: Api, pods: str, namespace: str, node: str) -> None:
     api.post(pods, bodies.pod("p"))
-    body = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}}
+    body = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": node}}
     assert api.post(f"/api/v1/namespaces/{namespace}/bindings", body).status == 201
-    assert api.get(f"{pods}/p").body["spec"]["nodeName"] == "n1"
+    assert api.get(f"{pods}/p").body["spec"]["nodeName"] == node
     api.delete(f"{pods}/p", gracePeriodSeconds=0)
 
 
-def test_binding_needs_the_pod_and_a_node(api: Api, pods: str) -> None:
-    target = {"kind": "Node", "name": "n1"}
+def test_binding_needs_the_pod_and_a_node(api: Api, pods: str, node: str) -> None:
+    target = {"kind": "Node", "name": node}
     assert api.post(f"{pods}/nope/binding", {"metadata": {"name": "nope"}, "target": target}).status == 404
     api.post(pods, bodies.pod("p"))
     refused = api.post(f"{pods}/p/binding", {"metadata": {"name": "p"}, "target": {"kind": "Node"}})
     assert refused.status in (422, 500)  # Kubernetes has no reason for it
 
 
-def test_a_gated_pod_cannot_be_bound(api: Api, pods: str) -> None:
+def test_a_gated_pod_cannot_be_bound(api: Api, pods: str, node: str) -> None:
     api.post(pods, bodies.pod("p", schedulingGates=[{"name": "example.com/wait"}]))
-    refused = api.post(f"{pods}/p/binding", {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}})
+    refused = api.post(f"{pods}/p/binding", {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": node}})
     assert refused.status == 409
     assert "has non-empty .spec.schedulingGates" in refused.message
 
@@ -136,13 +136,6 @@ def running(api: Api, pods: str, name: str, node: str) -> None:
     assert api.patch(f"{pods}/{name}/status", {"status": status}, STRATEGIC).status == 200
 
 
-@pytest.fixture
-def node(api: Api, unique: str) -> str:
-    """A node that nobody runs; without it, pods bound to it would be cleaned up."""
-    assert api.post("/api/v1/nodes", {"metadata": {"name": unique}}).status == 201
-    return unique
-
-
 def test_an_eviction_deletes_a_free_pod(api: Api, pods: str, node: str) -> None:
     running(api, pods, "p", node)
     done = api.post(f"{pods}/p/eviction", eviction("p", gracePeriodSeconds=3))
@@ -152,7 +145,6 @@ def test_an_eviction_deletes_a_free_pod(api: Api, pods: str, node: str) -> None:
     reasons = {item["type"]: item["reason"] for item in evicted["status"]["conditions"] if item.get("reason")}
     assert reasons["DisruptionTarget"] == "EvictionByEvictionAPI"
     api.delete(f"{pods}/p", gracePeriodSeconds=0)
-    api.delete(f"/api/v1/nodes/{node}")
 
 
 def test_a_budget_forbids_an_eviction(api: Api, pods: str, node: str, namespace: str) -> None:
@@ -170,7 +162,6 @@ def test_a_budget_forbids_an_eviction(api: Api, pods: str, node: str, namespace:
     assert refused.body["details"]["causes"][0]["reason"] == "DisruptionBudget"
     for name in ("p1", "p2"):
         api.delete(f"{pods}/{name}", gracePeriodSeconds=0)
-    api.delete(f"/api/v1/nodes/{node}")
 
 
 def test_an_eviction_of_what_is_not_there_is_not_found(api: Api, pods: str) -> None:

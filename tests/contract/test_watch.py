@@ -110,12 +110,12 @@ def test_objects_enter_and_leave_a_label_selection(api: Api, secrets: str) -> No
     assert out["labels"]["in"] == "yes"
 
 
-def test_pods_enter_the_watch_of_their_node(api: Api, namespace: str, unique: str) -> None:
+def test_pods_enter_the_watch_of_their_node(api: Api, namespace: str, node: str) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
-    options = {"fieldSelector": f"spec.nodeName={unique}", "resourceVersion": current(api, pods)}
+    options = {"fieldSelector": f"spec.nodeName={node}", "resourceVersion": current(api, pods)}
     with api.watch("/api/v1/pods", **options) as watch:
         api.post(pods, bodies.pod("p"))
-        api.post(f"{pods}/p/binding", {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": unique}})
+        api.post(f"{pods}/p/binding", {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": node}})
         assert told(watch.next()) == ("ADDED", "p")
         api.delete(f"{pods}/p", gracePeriodSeconds=0)
         assert told(watch.until(lambda event: event["type"] != "MODIFIED")) == ("DELETED", "p")
