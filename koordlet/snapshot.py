@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from koord.api.qos import KubeQoS
-from koordlet.sampling.fast import Load
+from koordlet.sampling.load import Load
 from koordlet.sampling.sampler import CycleSample, GroupSample
 from koordlet.suppress.cpuset import Cpu
 from koordlet.suppress.tick import Presence

@@ -252,9 +252,7 @@ def parse_duration(text: str) -> float | None:
     return total if text else None
 
 
-def _annotation(
-    annotations: Mapping[str, str], name: str, kind: type[T], ref: str, problems: list[str]
-) -> T:
+def _annotation(annotations: Mapping[str, str], name: str, kind: type[T], ref: str, problems: list[str]) -> T:
     text = annotations.get(name)
     if text is None:
         return kind()

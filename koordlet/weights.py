@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 RATIO = 256
-_ROUNDS = 8
+_ROUNDS = 64
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,9 @@ def decide_weights(root: KubeRoot, scale: WeightScale) -> WeightDecision:
     weights.update({group: _scaled(base, factor, scale) for group, base in top.items()})
     inner_floor = 0
     if root.burstable is not None and protected_inside:
+        # Where the range ended, the factor may leave the directory less than all its pods need together.
+        needed = scale.protected * len(protected_inside) + scale.lowest * (len(inner) - len(protected_inside))
+        weights[root.burstable.group] = min(max(weights[root.burstable.group], needed), scale.highest)
         inner_floor = _lift(inner, protected_inside, weights[root.burstable.group], scale)
     weights.update(inner)
     least, weakest = _weakest(weights, top, root.burstable, inner, protected_inside)

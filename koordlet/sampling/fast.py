@@ -4,25 +4,12 @@ Each turn gives rates over the time since the turn before (100 ms), each mark ra
 before (a cycle): the first show a step, the second are what the step is measured against.
 """
 
-from dataclasses import dataclass
-
+from koordlet.sampling.load import Load
 from koordlet.sampling.rates import CounterRate
 from koordlet.sysfs.errors import CgroupGone, Unsupported, WriteRefused
 from koordlet.sysfs.groupstats import GroupStats
 from koordlet.sysfs.mounts import CgroupMounts
 from koordlet.sysfs.proc import NodeFiles
-
-
-@dataclass(frozen=True)
-class Load:
-    """Cores in use that are not best-effort's: by pods, and by all.
-
-    `is_precise`: the second is counted in nanoseconds like the first, not in ticks of 10 ms.
-    """
-
-    production_cores: float
-    others_cores: float
-    is_precise: bool = False
 
 
 class _Rates:

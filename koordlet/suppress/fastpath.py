@@ -8,7 +8,7 @@ average, decides again.
 
 from dataclasses import dataclass
 
-from koordlet.sampling.fast import Load
+from koordlet.sampling.load import Load
 from koordlet.suppress.budget import Budget
 from koordlet.suppress.quota import QuotaReason, QuotaStep, quota_of
 

@@ -195,5 +195,3 @@ def _cpu_list(text: str) -> frozenset[int]:
         return cpulist.parse(text)
     except ValueError:
         return frozenset()
-
-

@@ -63,9 +63,7 @@ class _Target:
 class Executor:
     """The one writer of control files. Not thread-safe: one event loop owns it."""
 
-    def __init__(
-        self, control: ControlFiles, journal: Journal, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, control: ControlFiles, journal: Journal, clock: Callable[[], float] = time.monotonic) -> None:
         self.control = control
         self.journal = journal
         self._clock = clock

@@ -65,9 +65,7 @@ class Cluster:
     async def slo(self, **strategy: Any) -> None:
         block = {"enable": True, "cpuSuppressThresholdPercent": 65, "cpuSuppressPolicy": "cfsQuota", **strategy}
         body = {"metadata": {"name": NODE}, "spec": {"resourceUsedThresholdWithBE": block}}
-        await self.client.create(
-            NODE_SLOS, {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO", **body}
-        )
+        await self.client.create(NODE_SLOS, {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO", **body})
 
     async def pod(self, name: str, qos: str, **metadata: Any) -> str:
         """A running pod of the node; returns the uid that its cgroup must carry."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from koord.api.qos import KubeQoS, QoSClass
 from koordlet.batch import UNLIMITED, safe_memory_limit
-from koordlet.sampling.fast import Load
+from koordlet.sampling.load import Load
 from koordlet.suppress import cpuset
 from koordlet.suppress.budget import NodeCapacity, PodUse, compute_budget
 from koordlet.suppress.cpuset import Cpu

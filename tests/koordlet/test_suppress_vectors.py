@@ -36,9 +36,7 @@ def budget(given: Case, expect: Case) -> None:
         for app in given.get("host_apps", [])
     ]
     found = compute_budget(
-        NodeCapacity(
-            node["capacity_milli"], node.get("allocatable_milli"), reservation.get("cpu_milli", 0)
-        ),
+        NodeCapacity(node["capacity_milli"], node.get("allocatable_milli"), reservation.get("cpu_milli", 0)),
         given["node_usage_cores"],
         pods,
         apps,
