@@ -171,27 +171,41 @@ def _prune(
         return document
     ancestors = {path[:depth] for path in owned for depth in range(1, len(path) + 1)}
     gone = {path for path in stale if path not in ancestors}
-    return _without(document, kind, (), gone) or {} if gone else document
+    return _Pruning(gone, owned).without(document, kind, ()) or {} if gone else document
 
 
-def _without(value: Any, kind: FieldType, path: sets.Path, gone: set[sets.Path]) -> Any:
-    """The value without the paths in `gone`; None when removing emptied it."""
-    if isinstance(value, dict) and not is_atomic(kind, value):
+@dataclass(frozen=True)
+class _Pruning:
+    """What to take out, and the owned fields, which stay even when that empties them."""
+
+    gone: set[sets.Path]
+    owned: frozenset[sets.Path]
+
+    def without(self, value: Any, kind: FieldType, path: sets.Path) -> Any:
+        """The value without what is gone; None when that emptied it."""
+        if is_atomic(kind, value) or not value:
+            return value
+        left = self._map(value, kind, path) if isinstance(value, dict) else self._list(value, kind, path)
+        return left if left or path in self.owned else None
+
+    def _map(self, value: JsonObject, kind: FieldType, path: sets.Path) -> JsonObject:
         kept = {}
         for name, member in value.items():
             where = (*path, f"f:{name}")
-            left = None if where in gone else _without(member, child(kind, name), where, gone)
-            if left is not None or (member is None and where not in gone):
+            if where in self.gone:
+                continue
+            left = self.without(member, child(kind, name), where)
+            if left is not None or member is None:
                 kept[name] = left
-        return kept if kept or not value else None
-    if isinstance(value, list) and not is_atomic(kind, value):
+        return kept
+
+    def _list(self, value: list[Any], kind: FieldType, path: sets.Path) -> list[Any]:
         keyed = sets.keyed_items(value, kind)
         if keyed is None:
             return value
         items = []
         for key, item in keyed.items():
-            if (*path, key) not in gone:
-                left = _without(item, sets.element_type(kind), (*path, key), gone)
+            if (*path, key) not in self.gone:
+                left = self.without(item, sets.element_type(kind), (*path, key))
                 items.append({} if left is None else left)
-        return items if items or not value else None
-    return value
+        return items

@@ -128,7 +128,7 @@ def _containers_text(pod: JsonObject, text: str) -> str:
             text = waiting["reason"]
         elif terminated:
             text = terminated.get("reason") or _exit_text(terminated)
-        elif entry.get("ready") and state.get("running"):
+        elif entry.get("ready") and state.get("running") is not None:
             running = True
     if text == "Completed" and running:
         conditions = status.get("conditions") or ()
