@@ -1,5 +1,7 @@
 """Weights as a strategy: reads what the weights would be without us, wishes what protects production."""
 
+from dataclasses import replace
+
 from koord.api.qos import KubeQoS
 from koordlet.snapshot import Snapshot
 from koordlet.strategy import Proposal
@@ -44,7 +46,8 @@ class Protection:
                 Wish(group, Knob.WEIGHT, weight, vital=group in vital) for group, weight in decision.weights.items()
             ]
         self.last_decision = decision
-        return Proposal(self._wishes, decision)
+        # Without the weights themselves, which the changes name where they matter.
+        return Proposal(self._wishes, replace(decision, weights={}))
 
     def _pods(self, snapshot: Snapshot, qos: KubeQoS) -> list[Competitor]:
         found = (
