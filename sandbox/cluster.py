@@ -160,6 +160,7 @@ class SandboxCluster:
             events = EventRecorder(self.client, "kubelet", self.real_node.name)
             self._spawn("kubelet events", events.run())
             self.real_node.start(pods, writer, events)
+            self._spawn("node", self.real_node.run())
             self._stack.push_async_callback(self.real_node.end_pods, options.stop_grace_s)
             described.append(self.real_node.describe())
         self._stack.callback(writer.close)

@@ -32,6 +32,8 @@ log = logging.getLogger("koord.sandbox.binder")
 SCHEDULER_NAME = "default-scheduler"
 CONCURRENT_WRITES = 16
 RETRY_AFTER_S = 1.0
+LONGEST_STRETCH_S = 0.01
+"""Decisions in a row before the other parts of the process get their turn."""
 GATHER_S = 0.005
 """Changes that come this close together are looked at once."""
 
@@ -127,7 +129,8 @@ class Binder:
     async def _place_pending(self) -> None:
         """One decision for every pending pod: higher priority first, then first come."""
         waiting = sorted(self._pending.values(), key=lambda item: (-(item[1].spec.priority or 0), item[0]))
-        for position, (_, pod) in enumerate(waiting):
+        rested_at = time.monotonic()
+        for _, pod in waiting:
             if pod.metadata.uid not in self._pending:
                 continue
             try:
@@ -140,8 +143,9 @@ class Binder:
                 self._refuse(pod, decision.message)
             else:
                 self._assume(pod, demand, decision)
-            if position % 16 == 15:
+            if time.monotonic() - rested_at > LONGEST_STRETCH_S:
                 await asyncio.sleep(0)
+                rested_at = time.monotonic()
 
     def _assume(self, pod: model.Pod, demand: Demand, decision: Placement) -> None:
         assert decision.node is not None

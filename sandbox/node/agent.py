@@ -105,6 +105,9 @@ class NodeAgent:
             self._context.emit(pod, "Warning", "FailedCreatePodSandBox", str(error))
             log.error("a pod cannot be run", extra={"pod": pod.key, "error": str(error)})
             return
+        if ignored := [item.name for item in pod.spec.containers if item.volume_mounts]:
+            message = f"Sandbox nodes mount no volumes; containers run without them: {', '.join(ignored)}"
+            self._context.emit(pod, "Warning", "VolumesIgnored", message)
         entry = _Entry(pod, PodWorker(pod, context, self._writer.write))
         self._entries[pod.metadata.uid] = entry
         self._spawn(self._run(entry, context), f"pod {pod.key}")

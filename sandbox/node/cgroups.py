@@ -7,11 +7,11 @@ caller's. Nothing outside the parent is ever written, but for enabling controlle
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from sandbox.node.cgroup_dirs import kill_members, remove_tree, write_existing
-from sandbox.node.kubelet_rules import PERIOD_US, CgroupSettings
+from sandbox.node.kubelet_rules import KUBEPODS, PERIOD_US, CgroupSettings
 from sandbox.node.mounts import USED_CONTROLLERS, CgroupMounts
 
 log = logging.getLogger("koord.sandbox.cgroups")
@@ -54,6 +54,7 @@ class CgroupTree:
     def __init__(self, hierarchies: Iterable[Hierarchy], parent: PurePosixPath) -> None:
         self.parent = parent
         self.hierarchies: list[Hierarchy] = list(hierarchies)
+        self._made_parents: list[tuple[Hierarchy, Path]] = []
 
     def claim(self, announce: Callable[[Path], None]) -> None:
         """Make the parent in every hierarchy, leaving out those that refuse.
@@ -61,18 +62,16 @@ class CgroupTree:
         `announce` is told each directory just before it is made, and again after, so that a journal can hold
         it. Raises CgroupsUnavailable when no hierarchy is left, CgroupParentTaken when kubepods are there.
         """
-        taken = [str(h.root / self.parent / "kubepods") for h in self.hierarchies]
+        taken = [str(h.root / self.parent / KUBEPODS) for h in self.hierarchies]
         if present := [path for path in taken if Path(path).exists()]:
             raise CgroupParentTaken(f"{present[0]} exists already and is not ours: choose another cgroup parent")
         refusals: list[str] = []
         usable: list[Hierarchy] = []
         for hierarchy in self.hierarchies:
             try:
-                self._make_parent(hierarchy, announce)
+                usable.append(self._make_parent(hierarchy, announce))
             except OSError as error:
                 refusals.append(f"{hierarchy.root} ({error.strerror})")
-            else:
-                usable.append(hierarchy)
         if refusals:
             log.warning("cgroup hierarchies left out", extra={"refusals": refusals})
         self.hierarchies = usable
@@ -83,17 +82,33 @@ class CgroupTree:
         if missing - {"cpuacct"}:
             log.warning("cgroup controllers left out", extra={"controllers": sorted(missing)})
 
-    def _make_parent(self, hierarchy: Hierarchy, announce: Callable[[Path], None]) -> None:
-        directory = hierarchy.root
-        for part in self.parent.parts:
+    def _make_parent(self, hierarchy: Hierarchy, announce: Callable[[Path], None]) -> Hierarchy:
+        """Make the parent and kubepods; the hierarchy with the controllers that are really there."""
+        directory, ours = hierarchy.root, False
+        for part in (*self.parent.parts, KUBEPODS):
             _enable_below(directory, hierarchy)
             directory = directory / part
-            if not directory.is_dir():
+            if directory.is_dir():
+                continue
+            if not ours:  # what is below goes with it
                 announce(directory)
-                directory.mkdir()
+            directory.mkdir()
+            if not ours:
                 announce(directory)
-                _fill_cpuset(directory, hierarchy)
-        _enable_below(directory, hierarchy)
+            ours = True
+            _fill_cpuset(directory, hierarchy)
+            if part != KUBEPODS:
+                self._made_parents.append((hierarchy, directory))
+        if hierarchy.version == 1:
+            return hierarchy
+        given = (directory / "cgroup.controllers").read_text().split()
+        return replace(hierarchy, controllers=hierarchy.controllers & frozenset(given))
+
+    def weigh_parents(self, shares: int) -> None:
+        """Give the parents that were made here the weight of kubepods, so that they make it no lighter."""
+        for hierarchy, directory in self._made_parents:
+            if hierarchy.root in {usable.root for usable in self.hierarchies}:
+                _write_settings(hierarchy, directory, CgroupSettings(shares))
 
     def create(self, path: PurePosixPath, settings: CgroupSettings, *, leaf: bool = False) -> None:
         """Make one directory below an existing one in every hierarchy and write its settings.
@@ -112,13 +127,7 @@ class CgroupTree:
     def apply(self, path: PurePosixPath, settings: CgroupSettings) -> None:
         """Write the settings of an existing directory; refusals are logged."""
         for hierarchy in self.hierarchies:
-            for file_name, text in _knobs(hierarchy, settings):
-                file = self._directory(hierarchy, path) / file_name
-                try:
-                    write_existing(file, text)
-                except OSError as error:
-                    refusal = {"file": str(file), "value": text, "error": error.strerror}
-                    log.warning("the kernel refused a cgroup setting", extra=refusal)
+            _write_settings(hierarchy, self._directory(hierarchy, path), settings)
 
     def procs_files(self, path: PurePosixPath) -> list[str]:
         """The files into which a process writes its pid to enter the directory."""
@@ -143,6 +152,15 @@ class CgroupTree:
 
     def _directory(self, hierarchy: Hierarchy, path: PurePosixPath) -> Path:
         return hierarchy.root / self.parent / path
+
+
+def _write_settings(hierarchy: Hierarchy, directory: Path, settings: CgroupSettings) -> None:
+    for file_name, text in _knobs(hierarchy, settings):
+        try:
+            write_existing(directory / file_name, text)
+        except OSError as error:
+            refusal = {"file": str(directory / file_name), "value": text, "error": error.strerror}
+            log.warning("the kernel refused a cgroup setting", extra=refusal)
 
 
 def _knobs(hierarchy: Hierarchy, settings: CgroupSettings) -> list[tuple[str, str]]:

@@ -49,8 +49,7 @@ class CgroupConfinement:
 
     def prepare(self, node: CgroupSettings) -> None:
         """Make kubepods and the directories of the classes. Raises OSError."""
-        if self._tree.parent.parts:
-            self._tree.apply(PurePosixPath(), CgroupSettings(node.shares))  # be no lighter than kubepods alone
+        self._tree.weigh_parents(node.shares)
         self._tree.create(PurePosixPath(kubelet_rules.KUBEPODS), node)
         for kube_qos in (KubeQoS.BURSTABLE, KubeQoS.BEST_EFFORT):
             self._tree.create(kubelet_rules.qos_path(kube_qos), CgroupSettings())

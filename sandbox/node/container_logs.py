@@ -5,6 +5,8 @@ lines carry no time. The present and the previous run of a container are kept.
 """
 
 import asyncio
+import logging
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -15,6 +17,10 @@ from sandbox.apiserver import status
 KEPT_RUNS = 2
 CHUNK_BYTES = 65_536
 FOLLOW_INTERVAL_S = 0.1
+MAX_LOG_BYTES = 64 << 20
+CHECK_INTERVAL_S = 30.0
+
+log = logging.getLogger("koord.sandbox.node")
 
 IsRunning = Callable[[str, str], bool]
 """Whether the container (pod uid, container name) has a living process."""
@@ -33,6 +39,30 @@ def open_run(directory: Path, container: str, restart_count: int) -> Path:
         if int(file.stem) <= restart_count - KEPT_RUNS:
             file.unlink(missing_ok=True)
     return folder / f"{restart_count}.log"
+
+
+def cut_long_logs(root: Path, max_bytes: int = MAX_LOG_BYTES) -> list[Path]:
+    """Empty the files that have grown too long, so that a talkative container cannot fill the disk.
+
+    Processes append, so that they go on at the new beginning. Returns the files that were cut.
+    """
+    cut = []
+    for file in root.glob("*/*/*.log"):
+        try:
+            if file.stat().st_size > max_bytes:
+                os.truncate(file, 0)
+                cut.append(file)
+        except FileNotFoundError:
+            continue
+    return cut
+
+
+async def keep_logs_short(root: Path) -> None:
+    """Look at the files now and then, for ever."""
+    while True:
+        await asyncio.sleep(CHECK_INTERVAL_S)
+        for file in cut_long_logs(root):
+            log.warning("a container's log grew too long and was emptied", extra={"file": str(file)})
 
 
 class ContainerLogs:

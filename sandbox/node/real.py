@@ -15,7 +15,7 @@ from sandbox.node import addresses, kubelet_rules, machine, model, mounts, regis
 from sandbox.node.agent import NodeAgent
 from sandbox.node.cgroups import CgroupsUnavailable, CgroupTree, find_hierarchies
 from sandbox.node.confinement import CgroupConfinement, Confinement, MarkConfinement
-from sandbox.node.container_logs import ContainerLogs
+from sandbox.node.container_logs import ContainerLogs, keep_logs_short
 from sandbox.node.context import NodeContext
 from sandbox.node.registration import CONDITION_CGROUPS, NodeDescription
 from sandbox.node.run import Run
@@ -37,7 +37,7 @@ class RealNodeOptions:
 
 
 class RealNode:
-    """The node of this machine. Order of use: `open`, `start`, `end_pods`, `close`."""
+    """The node of this machine. Order of use: `open`, `start`, `run`, `end_pods`, `close`."""
 
     def __init__(
         self, options: RealNodeOptions, run: Run, facts: machine.Machine, confinement: Confinement, unconfined: str
@@ -103,6 +103,10 @@ class RealNode:
         root = self._run.directory / LOG_DIRECTORY
         self._agent = NodeAgent(self.name, context, writer, root, allocatable, os.environ)
         self._agent.follow(pods)
+
+    async def run(self) -> None:
+        """Look after the node's files, for ever."""
+        await keep_logs_short(self._run.directory / LOG_DIRECTORY)
 
     async def end_pods(self, grace_s: float) -> None:
         """End all pods within `grace_s` seconds and take no new ones."""

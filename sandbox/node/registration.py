@@ -21,6 +21,7 @@ RENEW_INTERVAL_S = 10.0
 RENEWALS_PER_SECOND = 4.0
 """More nodes than this allows at the usual interval renew less often, and their leases last longer."""
 STATUS_INTERVAL_S = 300.0
+CONCURRENT_REGISTRATIONS = 16
 MAX_PODS = 110
 VERSION = "v1.37.0-sandbox"
 
@@ -112,46 +113,77 @@ class NodeKeeper:
 
     async def register(self) -> None:
         """Create the nodes with their status and lease, or take over those of an earlier life. Raises ApiError."""
-        for node in self._nodes:
-            document = node_document(node)
-            try:
-                created = await self._client.create(NODES, document)
-            except AlreadyExists:
-                patch = {"metadata": {key: document["metadata"][key] for key in ("labels", "annotations")}}
-                created = await self._client.patch(NODES, node.name, patch)
-            self._uids[node.name] = created.metadata.uid
-            await self._write_status(node)
-            await self._renew(node)
+        slots = asyncio.Semaphore(CONCURRENT_REGISTRATIONS)
+
+        async def register_in_turn(node: NodeDescription) -> None:
+            async with slots:
+                await self._register(node)
+
+        await asyncio.gather(*(register_in_turn(node) for node in self._nodes))
 
     async def run(self) -> None:
-        """Renew for ever, the nodes spread evenly over each interval."""
+        """Renew for ever, the nodes spread evenly over each interval. A node that was deleted is given up."""
         reported_at = self._now()
         while True:
             report = self._now() - reported_at >= STATUS_INTERVAL_S
             reported_at = self._now() if report else reported_at
-            for node in self._nodes:
+            for node in tuple(self._nodes):
                 await asyncio.sleep(self.renew_interval_s / len(self._nodes))
                 try:
-                    await self._renew(node)
-                    if report:
-                        await self._write_status(node)
+                    await self._beat(node, report)
                 except ApiError as error:
                     log.warning("a node's heartbeat failed", extra={"node": node.name, "error": str(error)})
+            if not self._nodes:
+                await asyncio.Event().wait()
+
+    async def _register(self, node: NodeDescription) -> None:
+        document = node_document(node)
+        try:
+            created = await self._client.create(NODES, document)
+        except AlreadyExists:
+            patch = {"metadata": {key: document["metadata"][key] for key in ("labels", "annotations")}}
+            created = await self._client.patch(NODES, node.name, patch)
+        self._uids[node.name] = created.metadata.uid
+        await self._write_status(node)
+        if not await self._renew(node):
+            await self._create_lease(node)
+
+    async def _beat(self, node: NodeDescription, report: bool) -> None:
+        if not await self._renew(node):
+            try:
+                current = await self._client.get(NODES, node.name)
+            except NotFound:
+                log.warning("a node was deleted and is given up", extra={"node": node.name})
+                self._nodes.remove(node)
+                return
+            self._uids[node.name] = current.metadata.uid
+            await self._create_lease(node)
+        if report:
+            await self._write_status(node)
 
     async def _write_status(self, node: NodeDescription) -> None:
         body = {"status": status_document(node, self._since, self._now())}
         await self._client.patch(NODES, node.name, body, subresource="status", content_type=STRATEGIC_PATCH)
 
-    async def _renew(self, node: NodeDescription) -> None:
-        spec = {
+    async def _renew(self, node: NodeDescription) -> bool:
+        """Renew the lease; False when there is none."""
+        try:
+            patch = {"spec": self._lease_spec(node)}
+            await self._client.patch(LEASES, node.name, patch, namespace=LEASE_NAMESPACE)
+        except NotFound:
+            return False
+        return True
+
+    async def _create_lease(self, node: NodeDescription) -> None:
+        """The lease belongs to the node and goes with it."""
+        owner = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": self._uids[node.name]}
+        metadata = {"name": node.name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
+        lease = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata}
+        await self._client.create(LEASES, {**lease, "spec": self._lease_spec(node)}, LEASE_NAMESPACE)
+
+    def _lease_spec(self, node: NodeDescription) -> JsonObject:
+        return {
             "holderIdentity": node.name,
             "leaseDurationSeconds": int(4 * self.renew_interval_s),
             "renewTime": format_rfc3339_micro(self._now()),
         }
-        try:
-            await self._client.patch(LEASES, node.name, {"spec": spec}, namespace=LEASE_NAMESPACE)
-        except NotFound:
-            owner = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": self._uids[node.name]}
-            metadata = {"name": node.name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
-            lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
-            await self._client.create(LEASES, lease, LEASE_NAMESPACE)

@@ -5,6 +5,7 @@ is deleted. Statuses are written by a few writers, however many pods there are.
 """
 
 import asyncio
+import itertools
 import logging
 import math
 from collections.abc import Callable, Iterable
@@ -22,11 +23,12 @@ log = logging.getLogger("koord.sandbox.node")
 
 WRITERS = 8
 HOST_ADDRESS = "127.0.0.1"
+SIMULATED_STORAGE = "100Gi"
 
 
 def describe_simulated(name: str, cpu: str, memory: str) -> NodeDescription:
     """The node object of a simulated node; capacity as Kubernetes quantities."""
-    capacity = {"cpu": cpu, "memory": memory, "pods": str(MAX_PODS)}
+    capacity = {"cpu": cpu, "memory": memory, "pods": str(MAX_PODS), "ephemeral-storage": SIMULATED_STORAGE}
     info = {
         "machineID": "",
         "systemUUID": "",
@@ -88,6 +90,7 @@ class SimulatedNodes:
         self._records: dict[str, PodRecord] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._removing: set[str] = set()
+        self._numbers = itertools.count(1)
         self._queues: list[asyncio.Queue[PodRecord | model.Pod]] = [asyncio.Queue() for _ in range(WRITERS)]
 
     def follow(self, pods: Store[model.Pod]) -> None:
@@ -122,7 +125,7 @@ class SimulatedNodes:
             where = f"metadata.annotations[{model.ANNOTATION_RUN_SECONDS}]"
             log.warning("a simulated pod runs on", extra={"pod": pod.key, "field": where, "error": str(error)})
             seconds = None
-        number = len(self._records) + 1
+        number = next(self._numbers)
         address = f"10.{128 + (number >> 16) % 64}.{(number >> 8) % 256}.{number % 256}"
         record = PodRecord(pod, running_records(pod.spec, now), HOST_ADDRESS, address, now)
         self._records[uid] = record

@@ -371,6 +371,34 @@ def test_after_sigkill_the_guardian_leaves_nothing(tmp_path: Path) -> None:
     assert not list(identity.marked_pids(identity.CONTAINER_VARIABLE, identifier))
 
 
+@pytest.fixture
+def proc_without_cgroups(tmp_path: Path) -> Path:
+    """A proc mount to read this machine's facts from, in which no cgroup hierarchy is mounted."""
+    root = tmp_path / "proc"
+    for name in ("cpuinfo", "meminfo", "sys/kernel/osrelease", "sys/kernel/random/boot_id"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(Path("/proc", name).read_text())
+    (root / "self").mkdir()
+    (root / "self" / "mountinfo").write_text("23 1 0:21 / /proc rw - proc proc rw\n")
+    return root
+
+
+def test_without_cgroups_the_cluster_works_and_the_node_says_so(tmp_path: Path, proc_without_cgroups: Path) -> None:
+    with sandbox(tmp_path, "--host-node", "here", "--proc-root", str(proc_without_cgroups)) as running:
+        assert running.announcement["cgroup_parent"] == ""
+        node = running.get("node", "here")
+        condition = next(item for item in node["status"]["conditions"] if item["type"] == "sandbox.koord/Cgroups")
+        assert (condition["status"], condition["reason"]) == ("False", "Unavailable")
+        assert condition["message"] == "no writable cgroup hierarchy: no cgroup hierarchy is mounted"
+        running.apply(BUSY)
+        status = running.until_phase("busy", "Running")["status"]
+        identifier = status["containerStatuses"][0]["containerID"].removeprefix("sandbox://")
+        until(lambda: len(list(identity.marked_pids(identity.CONTAINER_VARIABLE, identifier))) == 3, "children")
+        running.end(signal.SIGKILL)
+    until(lambda: list((tmp_path / "state").iterdir()) == [], "run cleaned")
+    assert not list(identity.marked_pids(identity.CONTAINER_VARIABLE, identifier))
+
+
 def refused_start(folder: Path, *flags: str) -> tuple[int, str]:
     command = [sys.executable, "-m", "sandbox", "--kubeconfig", str(folder / "other"), *flags]
     done = subprocess.run(command, capture_output=True, text=True, timeout=START_S, check=False)

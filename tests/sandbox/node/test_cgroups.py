@@ -83,3 +83,25 @@ def test_version_two_gives_its_controllers_to_the_children(tmp_path: Path) -> No
     (tmp_path / "cgroup.subtree_control").write_text("")
     (found,) = find_hierarchies(CgroupMounts({"pids": tmp_path / "pids"}, tmp_path))[1:]
     assert found == Hierarchy(tmp_path, frozenset({"cpu", "memory"}), 2)
+
+
+def test_what_is_made_below_a_parent_of_somebody_else_is_told_and_its_weight_left(tree: CgroupTree) -> None:
+    made: list[Path] = []
+    inner = CgroupTree(tree.hierarchies, tree.parent / "a" / "b")
+    before = [knob(tree, "cpu", PurePosixPath(), "cpu.shares", "cpu.weight")]
+    for hierarchy in tree.hierarchies:
+        (hierarchy.root / tree.parent / "kubepods").rmdir()
+    inner.claim(made.append)
+    inner.weigh_parents(2048)
+    assert set(made) == {h.root / tree.parent / "a" for h in tree.hierarchies}
+    assert knob(inner, "cpu", PurePosixPath(".."), "cpu.shares", "cpu.weight") in ("2048", "79")
+    assert knob(inner, "cpu", PurePosixPath(), "cpu.shares", "cpu.weight") in ("2048", "79")
+    assert [knob(tree, "cpu", PurePosixPath(), "cpu.shares", "cpu.weight")] == before
+
+
+def test_in_a_parent_that_was_there_before_only_kubepods_is_ours(tree: CgroupTree) -> None:
+    made: list[Path] = []
+    for hierarchy in tree.hierarchies:
+        (hierarchy.root / tree.parent / "kubepods").rmdir()
+    CgroupTree(tree.hierarchies, tree.parent).claim(made.append)
+    assert set(made) == {h.root / tree.parent / "kubepods" for h in tree.hierarchies}

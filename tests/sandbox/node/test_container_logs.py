@@ -90,3 +90,13 @@ async def test_following_ends_with_the_container_and_misses_nothing(tmp_path: Pa
     running = False
     async with asyncio.timeout(5):
         assert await task == "first\nsecond\n"
+
+
+def test_a_log_that_grew_too_long_is_emptied_and_goes_on(tmp_path: Path) -> None:
+    talkative, brief = write(tmp_path, 0, ""), write(tmp_path, 1, "brief\n")
+    with talkative.open("ab", buffering=0) as output:
+        output.write(b"x" * 100)
+        assert container_logs.cut_long_logs(tmp_path, 50) == [talkative]
+        output.write(b"more\n")
+    assert talkative.read_text() == "more\n"
+    assert brief.read_text() == "brief\n"
