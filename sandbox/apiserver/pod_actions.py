@@ -33,7 +33,11 @@ class LogProvider(Protocol):
         timestamps: bool,
         limit_bytes: int | None,
     ) -> AsyncIterator[bytes]:
-        """Chunks of the log; with `follow` until the container ends. Raises StatusError when there is none."""
+        """Chunks of the log; with `follow` until the container ends.
+
+        Raises StatusError when there is none: the call itself does, not the iteration, since by then the answer
+        has begun.
+        """
 
 
 class EvictionGrant(Protocol):
