@@ -67,9 +67,11 @@ def validate_update(group: str, plural: str, obj: JsonObject, old: JsonObject) -
 
 
 def validate_status(group: str, plural: str, obj: JsonObject, old: JsonObject) -> list[FieldError]:
-    """A write through the status subresource: metadata, and amounts of nodes."""
+    """A write through the status subresource: metadata, amounts of nodes, ends of jobs."""
     metadata, old_metadata = obj.get("metadata") or {}, old.get("metadata") or {}
     errors = validate_metadata(group, plural, metadata) + validate_metadata_update(metadata, old_metadata)
     if (group, plural) == ("", "nodes"):
         errors += workloads.validate_node(obj)
+    if (group, plural) == ("batch", "jobs"):
+        errors += workloads.validate_job_status(obj, old)
     return errors

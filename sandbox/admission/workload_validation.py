@@ -119,6 +119,31 @@ def validate_job_update(obj: JsonObject, old: JsonObject) -> list[FieldError]:
     return [invalid(f"spec.{key}", spec.get(key), IMMUTABLE) for key in fixed if spec.get(key) != old_spec.get(key)]
 
 
+def validate_job_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
+    """A Job ends only when its pods have ended and been counted; counters never go back."""
+    status, old_status = obj.get("status") or {}, old.get("status") or {}
+    errors = [
+        invalid(f"status.{key}", status.get(key, 0), f"cannot decrease the {key} counter")
+        for key in ("failed", "succeeded")
+        if status.get(key, 0) < old_status.get(key, 0)
+    ]
+    true = {entry["type"] for entry in status.get("conditions") or () if entry.get("status") == "True"}
+    for final, announcement in (("Failed", "FailureTarget"), ("Complete", "SuccessCriteriaMet")):
+        if final in true and announcement not in true:
+            detail = f"cannot set {final}=True condition without the {announcement}=true condition"
+            errors.append(FieldError(FieldErrorKind.INVALID, "status.conditions", None, detail))
+    if true & {"Complete", "Failed"}:
+        errors += [
+            invalid(f"status.{key}", status[key], f"{key}>0 is invalid for finished job")
+            for key in ("active", "terminating")
+            if status.get(key)
+        ]
+        if any((status.get("uncountedTerminatedPods") or {}).values()):
+            path = "status.uncountedTerminatedPods"
+            errors.append(invalid(path, status["uncountedTerminatedPods"], "must be empty for finished job"))
+    return errors
+
+
 def validate_cron_job(obj: JsonObject) -> list[FieldError]:
     """A CronJob."""
     spec = obj.get("spec") or {}

@@ -17,8 +17,8 @@ from sandbox.controllers.informers import Informers, key_of
 from sandbox.controllers.job_plan import (
     INDEX,
     TRACKING,
-    JobPlan,
     count_pods,
+    finished_status,
     is_ended,
     job_status,
     plan_job,
@@ -28,7 +28,7 @@ from sandbox.controllers.pod_writer import ChildWriter
 from sandbox.controllers.status_writer import write_status
 from sandbox.controllers.templates import labels_of, pod_from_template
 from sandbox.controllers.workqueue import WorkQueue
-from sandbox.lifecycle.pods import controller_of, is_finished, is_terminating, set_condition
+from sandbox.lifecycle.pods import controller_of, is_finished, is_terminating
 
 _BY_JOB_NAME: Final = "job name"
 _NAME_LABEL: Final = "batch.kubernetes.io/job-name"
@@ -68,8 +68,6 @@ class JobController:
         pods = self._pods(job)
         if is_ended(job):
             await self._release([pod for pod in pods if is_finished(pod) or is_terminating(pod)])
-            await self._writer.delete(job, JOBS, [pod for pod in pods if _still_runs(pod)])
-            await self._settle(job)
             return None
         now_s = self._clock()
         counted = count_pods(job, pods)
@@ -77,7 +75,8 @@ class JobController:
         # First what has ended is written down, then the pods may go: nothing is counted twice or lost.
         status = job_status(job, pods, counted, now_s)
         if plan.ended is not None:
-            status = self._finish(job, status, plan)
+            status = finished_status(status, plan.ended, format_rfc3339(now_s))
+            self._tell_end(job, status, plan.ended)
         job = await self._write(job, status)
         await self._release([pod for pod in pods if is_finished(pod) or pod_failed(pod)])
         await self._writer.delete(job, JOBS, plan.delete)
@@ -85,11 +84,6 @@ class JobController:
         if plan.create or plan.delete or counted.new_succeeded or counted.new_failed:
             self._queue.add(key)
         return plan.again_s
-
-    async def _settle(self, job: JsonObject) -> None:
-        """Keep the counts of an ended job true while its last pods go."""
-        pods = self._pods(job)
-        await self._write(job, job_status(job, pods, count_pods(job, []), self._clock()))
 
     async def _write(self, job: JsonObject, status: JsonObject) -> JsonObject:
         """Write a status and wait until it is seen, so that no pod is counted on an old one."""
@@ -104,21 +98,14 @@ class JobController:
         await self._informers.jobs.until(is_seen)
         return self._informers.jobs.get(key) or job
 
-    def _finish(self, job: JsonObject, status: JsonObject, plan: JobPlan) -> JsonObject:
-        if plan.ended is None:
-            return status
-        kind, reason, message = plan.ended
-        stamp = format_rfc3339(self._clock())
-        early = "SuccessCriteriaMet" if kind == "Complete" else "FailureTarget"
-        for name in (early, kind):
-            entry = {"type": name, "status": "True", "reason": reason, "message": message, "lastProbeTime": stamp}
-            status = set_condition(status, entry, stamp)
+    def _tell_end(self, job: JsonObject, status: JsonObject, ended: tuple[str, str, str]) -> None:
+        if not is_ended({"status": status}):
+            return
+        kind, reason, message = ended
         if kind == "Complete":
-            status["completionTime"] = stamp
             self._writer.tell(job, JOBS, "Normal", "Completed", "Job completed")
         else:
             self._writer.tell(job, JOBS, "Warning", reason, message)
-        return status
 
     async def _release(self, pods: Sequence[JsonObject]) -> None:
         """Take the tracking finalizer off pods that have been counted."""
@@ -169,10 +156,6 @@ def _job_key(pod: JsonObject) -> Key | None:
         return Key(metadata["namespace"], owner["name"]) if owner["kind"] == JOBS.kind else None
     name = labels_of(pod).get(_NAME_LABEL, "")
     return Key(metadata["namespace"], name) if name and TRACKING in (metadata.get("finalizers") or ()) else None
-
-
-def _still_runs(pod: JsonObject) -> bool:
-    return not is_finished(pod) and not is_terminating(pod)
 
 
 def _pod(job: JsonObject, index: int | None) -> JsonObject:

@@ -12,10 +12,12 @@ from typing import Final
 from koord.api.timestamps import format_rfc3339, parse_rfc3339
 from sandbox.admission.request import JsonObject
 from sandbox.controllers.replica_count import is_active
-from sandbox.lifecycle.pods import condition, is_ready, is_terminating, phase
+from sandbox.lifecycle.pods import condition, is_ready, is_terminating, phase, set_condition
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
+INTERIM: Final = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
+"""The condition that announces an end, while the last pods are still going, and the one that tells of it."""
 FIRST_BACKOFF_S: Final = 10.0
 LAST_BACKOFF_S: Final = 600.0
 BURST: Final = 500
@@ -128,6 +130,10 @@ def _indexes(job: JsonObject, active: Sequence[JsonObject], counted: Counted, nu
 def _verdict(
     job: JsonObject, pods: Sequence[JsonObject], counted: Counted, now_s: float, active: int
 ) -> tuple[str, str, str] | None:
+    for name, kind in INTERIM.items():
+        announced = condition(job, name)
+        if announced is not None and announced.get("status") == "True":
+            return kind, announced.get("reason", ""), announced.get("message", "")
     spec = job.get("spec") or {}
     failing = next((pod for pod in pods if pod_failed(pod) and _action(job, pod) == "FailJob"), None)
     if failing is not None:
@@ -235,6 +241,19 @@ def job_status(job: JsonObject, pods: Sequence[JsonObject], counted: Counted, no
         if old.get(key):
             status[key] = old[key]
     return status
+
+
+def finished_status(status: JsonObject, ended: tuple[str, str, str], now: str) -> JsonObject:
+    """The status of a job that is decided: announced at once, ended when no pod is left to wait for or to count."""
+    kind, reason, message = ended
+    entry = {"status": "True", "reason": reason, "message": message, "lastProbeTime": now}
+    announcement = next(name for name, final in INTERIM.items() if final == kind)
+    if condition({"status": status}, announcement) is None:
+        status = set_condition(status, {"type": announcement, **entry}, now)
+    if status["active"] or status["terminating"] or status["uncountedTerminatedPods"]:
+        return status
+    status = set_condition(status, {"type": kind, **entry}, now)
+    return {**status, "completionTime": now} if kind == "Complete" else status
 
 
 def parse_indexes(text: str) -> set[int]:

@@ -29,9 +29,16 @@ async def write_status(client: Client, resource: Resource[JsonObject], obj: Json
 
 
 def status_changes(old: JsonObject, new: JsonObject) -> JsonObject:
-    """The merge patch from one status to another; zero and absent counts are the same."""
-    changes: JsonObject = {
-        key: value for key, value in new.items() if old.get(key) != value and (value or old.get(key))
-    }
-    changes |= {key: None for key in old if key not in new}
-    return changes
+    """The merge patch from one status to another; empty and zero are the same as absent."""
+    changes: JsonObject = {}
+    for key, value in new.items():
+        known = old.get(key)
+        if known == value or (not value and not known):
+            continue
+        if isinstance(value, dict) and isinstance(known, dict):
+            # A merge patch merges maps: what is to go from one must be named.
+            if below := status_changes(known, value):
+                changes[key] = below
+        else:
+            changes[key] = value
+    return changes | {key: None for key in old if key not in new}

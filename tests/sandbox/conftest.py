@@ -24,6 +24,7 @@ from sandbox.apiserver.calls import ADMIN
 from sandbox.apiserver.kinds import KindRegistry
 from sandbox.apiserver.server import ApiServer
 from sandbox.apiserver.storage import Storage
+from sandbox.controllers.daemon_plan import target_of
 from sandbox.kubeconfig import make_credentials, render_kubeconfig, server_context
 from sandbox.lifecycle.eviction import evict
 
@@ -120,7 +121,7 @@ class Kubelet:
             "apiVersion": "v1",
             "kind": "Binding",
             "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
-            "target": {"kind": "Node", "name": "node-1"},
+            "target": {"kind": "Node", "name": target_of(pod) or "node-1"},
         }
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/binding"
         await self._client.request("POST", path, body=msgspec.json.encode(binding))
@@ -150,6 +151,22 @@ class Kubelet:
         )
 
 
+async def wait_for_closed_sockets() -> None:
+    """Let TLS connections finish closing, so that nothing is left open when the loop ends."""
+    selector = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
+    for _ in range(1_000):
+        if len(selector.get_map()) <= 1:  # the loop's own pipe
+            return
+        await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+async def no_open_sockets() -> AsyncIterator[None]:
+    """Torn down after every fixture that asks for it."""
+    yield
+    await wait_for_closed_sockets()
+
+
 @pytest.fixture
 async def small_cluster(tmp_path: Path) -> AsyncIterator[SmallCluster]:
     """A fresh API server on a free port, with namespace default."""
@@ -173,3 +190,10 @@ async def small_cluster(tmp_path: Path) -> AsyncIterator[SmallCluster]:
         await client.close()
         await admission.close()
         await server.stop()
+        await wait_for_closed_sockets()
+
+
+@pytest.fixture
+def make_kubelet() -> Callable[..., Kubelet]:
+    """The kubelet of few words, for any client."""
+    return Kubelet
