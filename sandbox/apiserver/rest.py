@@ -48,7 +48,9 @@ class Rest:
         logs: LogProvider | None,
         eviction: EvictionRule | None,
         lookup: reviews.TokenLookup,
+        bookmark_interval_s: float,
     ) -> None:
+        self._bookmark_interval_s = bookmark_interval_s
         self._desk = desk
         self._lookup = lookup
         self._creator = Creator(desk)
@@ -145,6 +147,7 @@ class Rest:
             form,
             include=_include(request),
             clock=self._desk.clock,
+            bookmark_interval_s=self._bookmark_interval_s,
         )
         try:
             content_type = "application/json" if form.shape is Shape.OBJECT else "application/json;stream=watch"

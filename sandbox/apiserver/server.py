@@ -18,6 +18,7 @@ from sandbox.apiserver.kinds import KindRegistry
 from sandbox.apiserver.pod_actions import EvictionRule, LogProvider
 from sandbox.apiserver.rest import Rest
 from sandbox.apiserver.storage import Storage
+from sandbox.apiserver.watching import BOOKMARK_INTERVAL_S
 from sandbox.apiserver.writing import Admission, Desk
 
 __all__ = ["ADMIN", "ApiServer", "LogProvider", "User"]
@@ -49,6 +50,7 @@ class ApiServer:
     certificates are accepted when the ssl_context verifies them (name from CN, groups from O). logs: the provider
     for pods/log, None answers 404. evict: the decision of the eviction subresource
     (`sandbox.lifecycle.eviction.evict`), None answers 404. clock: epoch seconds.
+    randomness: uids and generated names. bookmark_interval_s: how often a silent watch is told the version.
     """
 
     def __init__(
@@ -62,12 +64,19 @@ class ApiServer:
         evict: EvictionRule | None = None,
         clock: Callable[[], float] = time.time,
         randomness: random.Random | None = None,
+        bookmark_interval_s: float = BOOKMARK_INTERVAL_S,
     ) -> None:
         self.storage = storage
         self.kinds = kinds
         self._authenticator = Authenticator(tokens or {})
         self._desk = Desk(storage, kinds, admission, clock=clock, randomness=randomness or random.SystemRandom())
-        self._rest = Rest(self._desk, logs=logs, eviction=evict, lookup=self._authenticator.by_token)
+        self._rest = Rest(
+            self._desk,
+            logs=logs,
+            eviction=evict,
+            lookup=self._authenticator.by_token,
+            bookmark_interval_s=bookmark_interval_s,
+        )
         self._openapi = openapi.OpenApi(kinds, self._desk.types)
         self._runner: web.AppRunner | None = None
         self._address = ""

@@ -109,7 +109,9 @@ class Watch:
         *,
         include: str = "Metadata",
         clock: Callable[[], float],
+        bookmark_interval_s: float = BOOKMARK_INTERVAL_S,
     ) -> None:
+        self._bookmark_interval_s = bookmark_interval_s
         self._storage = storage
         self._kind = kind
         self._namespace = namespace
@@ -155,7 +157,7 @@ class Watch:
         deadline = loop.time() + (self._options.timeout_s or random.uniform(MIN_TIMEOUT_S, 2 * MIN_TIMEOUT_S))
         last_sent = start.version
         while (left := deadline - loop.time()) > 0:
-            pause = min(left, BOOKMARK_INTERVAL_S)
+            pause = min(left, self._bookmark_interval_s)
             try:
                 async with asyncio.timeout(pause):
                     await start.follower.wait()

@@ -130,9 +130,8 @@ async def test_a_compacted_version_is_expired_everywhere() -> None:
         assert [item["metadata"]["name"] for item in rest["items"]] == ["b", "bb", "c"]
 
 
-async def test_bookmarks_come_while_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sandbox.apiserver.watching.BOOKMARK_INTERVAL_S", 0.05)
-    async with cluster() as here:
+async def test_bookmarks_come_while_nothing_happens() -> None:
+    async with cluster(bookmark_interval_s=0.05) as here:
         await here.call("POST", PODS, pod("p"))
         event = await anext(here.events(CONFIG_MAPS, resourceVersion="1001", allowWatchBookmarks="true"))
         assert (event["type"], event["object"]["kind"]) == ("BOOKMARK", "ConfigMap")
