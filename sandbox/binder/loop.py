@@ -167,13 +167,11 @@ class Binder:
         path = f"/api/v1/namespaces/{quote(meta.namespace, safe='')}/pods/{quote(meta.name, safe='')}/binding"
         try:
             await self._client.request("POST", path, body=json.dumps(body).encode())
-        except (NotFound, Conflict) as error:  # gone, or bound by somebody else: the watch will say
-            log.info("pod was not bound", extra={"pod": pod.key, "error": str(error)})
-            self._give_back(pod)
         except ApiError as error:
-            log.warning("pod was not bound", extra={"pod": pod.key, "error": str(error)})
-            await asyncio.sleep(RETRY_AFTER_S)
-            self._give_back(pod)
+            level = logging.INFO if isinstance(error, NotFound | Conflict) else logging.WARNING
+            log.log(level, "pod was not bound", extra={"pod": pod.key, "error": str(error)})
+            # gone, or bound by somebody else: the watch will say; otherwise it is tried again
+            asyncio.get_running_loop().call_later(RETRY_AFTER_S, self._give_back, pod)
         else:
             message = f"Successfully assigned {pod.key} to {node}"
             self._emit(pod, "Normal", "Scheduled", message)

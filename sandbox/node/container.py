@@ -17,6 +17,7 @@ from sandbox.node.pod_status import ContainerRecord, Running, Terminated, Waitin
 
 log = logging.getLogger("koord.sandbox.node")
 
+DEFAULT_GRACE_S = 30.0
 START_FAILED = 128
 KILLED = 128 + signal.SIGKILL
 
@@ -87,14 +88,9 @@ class ContainerRunner:
         )
         self.change(replace(self.record, container_id=container_id))
         started_at = time.time()
-        process, pipe = processes.launch(self._launch(command, variables, procs))
-        self._process = process
-        self._context.node.journal.process(process.pid)
         try:
-            await processes.await_start(pipe)
+            process = await self._start(self._launch(command, variables, procs))
         except processes.StartError as error:
-            process.signal(signal.SIGKILL)
-            await process.exit_code
             self._context.node.emit(self._pod, "Warning", "Failed", f"Error: {error}")
             return Terminated(START_FAILED, "StartError", started_at, time.time(), container_id, str(error))
         self._announce_running(started_at)
@@ -106,6 +102,19 @@ class ContainerRunner:
             with suppress(asyncio.CancelledError):
                 await watching
         return Terminated(code, self._reason(code, container_id), started_at, time.time(), container_id)
+
+    async def _start(self, launch: processes.Launch) -> processes.ContainerProcess:
+        """Start the process and wait until the command runs. Raises StartError, OSError."""
+        process, pipe = processes.launch(launch)
+        self._process = process
+        self._context.node.journal.process(process.pid)
+        try:
+            await processes.await_start(pipe)
+        except processes.StartError:
+            process.signal(signal.SIGKILL)
+            await process.exit_code
+            raise
+        return process
 
     def _describe(self, container_id: str) -> tuple[list[str], dict[str, str]]:
         node = self._context.node
@@ -163,8 +172,11 @@ class ContainerRunner:
 
     async def _run_beside(self, command: tuple[str, ...], variables: dict[str, str], procs: list[str]) -> int:
         """Run a probe's command in the container; its output is of no interest."""
-        launch = self._launch(list(command), variables, procs)
-        process, pipe = processes.launch(replace(launch, output=processes.DISCARD))
+        launch = replace(self._launch(list(command), variables, procs), output=processes.DISCARD)
+        try:
+            process, pipe = processes.launch(launch)
+        except processes.StartError as error:
+            raise ValueError(str(error)) from error
         try:
             await processes.await_start(pipe)
             return await asyncio.shield(process.exit_code)
@@ -193,7 +205,12 @@ class ContainerRunner:
         self._warn(kind, message)
         text = f"Container {self.name} failed {kind.lower()} probe, will be restarted"
         self._context.node.emit(self._pod, "Normal", "Killing", text)
-        self.signal(signal.SIGKILL)
+        if (process := self._process) is not None:
+            grace_s = self._pod.spec.termination_grace_period_seconds
+            process.signal(signal.SIGTERM)
+            asyncio.get_running_loop().call_later(
+                DEFAULT_GRACE_S if grace_s is None else grace_s, process.signal, signal.SIGKILL
+            )
 
     def _warn(self, kind: str, message: str) -> None:
         self._context.node.emit(self._pod, "Warning", "Unhealthy", f"{kind} probe failed: {message}")

@@ -14,13 +14,11 @@ from dataclasses import replace
 
 from koord.api.objects import JsonObject
 from sandbox.node import model, pod_status, restarts
-from sandbox.node.container import ContainerRunner, Unrunnable, back_off
+from sandbox.node.container import DEFAULT_GRACE_S, ContainerRunner, Unrunnable, back_off
 from sandbox.node.context import PodContext
 from sandbox.node.pod_status import ContainerRecord, PodRecord, Terminated, Waiting
 
 log = logging.getLogger("koord.sandbox.node")
-
-DEFAULT_GRACE_S = 30.0
 
 Publish = Callable[[model.Pod, JsonObject], Awaitable[None]]
 """Writes a status; returns when it is written or need not be any more."""

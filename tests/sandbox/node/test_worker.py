@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import signal
 import sys
 from typing import Any
@@ -108,6 +109,50 @@ async def test_a_command_that_does_not_exist_says_so(place: Any) -> None:
     await place.finish()
 
 
+async def test_a_command_that_no_kernel_takes_says_so(place: Any) -> None:
+    place.start("p", {"command": ["echo", "a\0b"]}, restartPolicy="Never")
+    status = await place.until_phase("p", "Failed")
+    assert state(status)["terminated"]["message"] == "embedded null byte"
+    await place.finish()
+
+
+async def test_a_working_directory_that_is_missing_says_so(place: Any) -> None:
+    place.start("p", {**SLEEP, "workingDir": "/no/such"}, restartPolicy="Never")
+    status = await place.until_phase("p", "Failed")
+    assert state(status)["terminated"]["message"] == 'chdir to workingDir "/no/such": No such file or directory'
+    await place.finish()
+
+
+async def test_a_probe_whose_command_cannot_start_has_failed(place: Any) -> None:
+    probe = {"exec": {"command": ["no-such-command"]}, "periodSeconds": 1, "failureThreshold": 1}
+    worker = place.start("p", {**SLEEP, "readinessProbe": probe})
+    await place.until_phase("p", "Running")
+    async with asyncio.timeout(10):
+        while not any(reason == "Unhealthy" for reason, _ in place.events):  # noqa: ASYNC110 - told by no event
+            await asyncio.sleep(0.01)
+    worker.stop(5)
+    await place.finish()
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_pods_stopped_at_any_moment_leave_nothing(place: Any, tree: CgroupTree, seed: int) -> None:
+    chance = random.Random(seed)
+    scripts = ["exit 1", "exit 0", "sleep 1000", "setsid sleep 1000 & exec sleep 0.05", "trap '' TERM; sleep 1000"]
+    for number in range(12):
+        inits = [
+            {"name": "init", **shell(chance.choice(scripts[:2]))},
+            {"name": "side", "restartPolicy": "Always", **SLEEP},
+        ]
+        spec: dict[str, Any] = {"restartPolicy": chance.choice(["Always", "OnFailure", "Never"])}
+        if chance.random() < 0.5:
+            spec["initContainers"] = inits[: chance.randint(1, 2)]
+        worker = place.start(f"p{number}", shell(chance.choice(scripts)), **spec)
+        asyncio.get_running_loop().call_later(chance.uniform(0, 1), worker.stop, chance.choice([0, 0.05]))
+    await place.finish()
+    assert not any(cgroup_dirs.members(h.root / tree.parent) for h in tree.hierarchies)
+    assert all(said[-1]["phase"] in ("Succeeded", "Failed") for said in place.statuses.values())
+
+
 async def test_a_container_that_cannot_be_described_waits_with_the_reason(place: Any) -> None:
     worker = place.start("p", {"image": "nginx"})
     status = await place.until("p", lambda found: state(found)["waiting"]["reason"] == "CreateContainerConfigError")
@@ -183,7 +228,7 @@ async def test_a_failed_liveness_probe_restarts_the_container(place: Any) -> Non
     probe = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1}
     worker = place.start("p", {**SLEEP, "livenessProbe": probe})
     status = await place.until("p", lambda found: found["containerStatuses"][0]["restartCount"] == 1)
-    assert status["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 137
+    assert status["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 128 + signal.SIGTERM
     worker.stop(5)
     await place.finish()
     assert ("Unhealthy", "Liveness probe failed: command exited with 1") in place.events
