@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from koord.api import quantity
-from sandbox.node import run
+from sandbox.node import machine, run
 
 MAX_SIMULATED_NODES = 10_000
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9.-]+")
@@ -38,7 +38,7 @@ class SandboxOptions:
     simulated_memory: str = "64Gi"
     cgroup_parent: str = field(default_factory=run.default_cgroup_parent)
     state_dir: Path = field(default_factory=run.default_state_dir)
-    proc_root: Path = Path("/proc")
+    proc_root: Path = machine.PROC
     stop_grace_s: float = 3.0
 
     def __post_init__(self) -> None:

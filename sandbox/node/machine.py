@@ -5,6 +5,7 @@ import platform
 from dataclasses import dataclass
 from pathlib import Path
 
+PROC = Path("/proc")
 _KIB = 1024
 
 

@@ -33,7 +33,7 @@ class RealNodeOptions:
     name: str
     cgroup_parent: PurePosixPath
     state_dir: Path
-    proc_root: Path = Path("/proc")
+    proc_root: Path = machine.PROC
 
 
 class RealNode:
