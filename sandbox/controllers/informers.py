@@ -40,8 +40,8 @@ class Informer:
         return sorted(self.store.by_index(_OWNER, uid), key=_age_key)
 
     def orphans_in(self, namespace: str) -> list[JsonObject]:
-        """Objects of a namespace without a controller, oldest first."""
-        return sorted(self.store.by_index(_OWNER, ("", namespace)), key=_age_key)
+        """Objects of a namespace without a controller, in no order."""
+        return self.store.by_index(_OWNER, ("", namespace))
 
     @contextmanager
     def recording(self) -> Iterator[set[str]]:

@@ -46,7 +46,7 @@ class ReplicaSetController:
             owner = controller_of(pod) if pod is not None else None
             if pod is not None and owner is not None and owner["kind"] == REPLICA_SETS.kind:
                 self._queue.add(Key(pod["metadata"]["namespace"], owner["name"]))
-        if change.new is not None and controller_of(change.new) is None:
+        if change.new is not None and controller_of(change.new) is None and _is_new_orphan(change.old, change.new):
             self._offer(change.new)
 
     def _offer(self, orphan: JsonObject) -> None:
@@ -102,3 +102,8 @@ class ReplicaSetController:
 
     def _pods(self, replica_set: JsonObject) -> list[JsonObject]:
         return self._informers.pods.owned_by(replica_set["metadata"]["uid"])
+
+
+def _is_new_orphan(old: JsonObject | None, new: JsonObject) -> bool:
+    """Whether something changed that decides who may adopt the pod: selectors are costly to ask."""
+    return old is None or controller_of(old) is not None or labels_of(old) != labels_of(new)
