@@ -41,6 +41,7 @@ class ContainerRunner:
         self._context = context
         self._report = report
         self._process: processes.ContainerProcess | None = None
+        self._runs = 0
         self.started = asyncio.Event()
 
     @property
@@ -86,7 +87,7 @@ class ContainerRunner:
         procs = self._context.node.confinement.add_container(
             self._context.cgroup, container_id, kubelet_rules.container_settings(self._container)
         )
-        self.change(replace(self.record, container_id=container_id))
+        self.change(replace(self.record, container_id=container_id, restart_count=self._runs))
         started_at = time.time()
         try:
             process = await self._start(self._launch(command, variables, procs))
@@ -107,6 +108,7 @@ class ContainerRunner:
         """Start the process and wait until the command runs. Raises StartError, OSError."""
         process, pipe = processes.launch(launch)
         self._process = process
+        self._runs += 1
         self._context.node.journal.process(process.pid)
         try:
             await processes.await_start(pipe)
@@ -219,8 +221,6 @@ class ContainerRunner:
 def back_off(record: ContainerRecord, ended: Terminated, delay_s: float, pod_key: str) -> ContainerRecord:
     """The record of a container that is down for `delay_s` before its next run."""
     if delay_s <= 0:
-        return replace(record, last=ended, restart_count=record.restart_count + 1)
+        return replace(record, last=ended)
     message = f"back-off {delay_s:.0f}s restarting failed container={record.name} pod={pod_key}"
-    return replace(
-        record, state=Waiting("CrashLoopBackOff", message), last=ended, restart_count=record.restart_count + 1
-    )
+    return replace(record, state=Waiting("CrashLoopBackOff", message), last=ended)
