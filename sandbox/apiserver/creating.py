@@ -25,7 +25,7 @@ class Creator:
     async def create(self, call: Call, body: JsonObject) -> Entry:
         """Admit and store a new object. Raises StatusError."""
         document = writing.read_identity(call, body)
-        document = self._desk.read_typed(call, document)
+        document = self._desk.defaulted(call, self._desk.read_typed(call, document))
         return await self.create_read(call, document)
 
     async def create_read(self, call: Call, document: JsonObject) -> Entry:
@@ -34,6 +34,8 @@ class Creator:
         managedFields that the document brings stay as they are.
         """
         desk = self._desk
+        if "managedFields" not in document["metadata"]:
+            document = desk.owned(call, document, None)
         prepared = self._prepare(call, document)
         named = replace(call, name=prepared["metadata"].get("name", ""))
         admitted = await desk.admit(named, CREATE, prepared, None)
@@ -44,8 +46,6 @@ class Creator:
                 "FieldValueRequired", "Required value: name or generateName is required", "metadata.name"
             )
             raise status.invalid(call.kind.group, call.kind.kind, "", [cause])
-        if "managedFields" not in document["metadata"]:
-            admitted = desk.owned(call, admitted, None)
         for attempt in range(NAME_ATTEMPTS):
             if generated:
                 name = metadata.generated_name(base, desk.randomness)

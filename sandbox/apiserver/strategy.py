@@ -91,7 +91,8 @@ def _job(document: JsonObject) -> JsonObject:
     metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
     spec["template"] = {**template, "metadata": metadata}
     spec["selector"] = {"matchLabels": {JOB_LABELS[0]: uid}}
-    return {**document, "spec": spec}
+    own = document["metadata"].get("labels") or metadata["labels"]
+    return {**document, "metadata": {**document["metadata"], "labels": own}, "spec": spec}
 
 
 def fold_string_data(document: JsonObject) -> JsonObject:

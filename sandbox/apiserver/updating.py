@@ -45,7 +45,7 @@ class Updater:
     async def replace(self, call: Call, body: JsonObject) -> Entry:
         """PUT. Raises StatusError NotFound, Conflict, Invalid, BadRequest."""
         document = writing.check_name(writing.read_identity(call, body), call)
-        document = self._desk.read_typed(call, document)
+        document = self._desk.defaulted(call, self._desk.read_typed(call, document))
         if call.kind.custom and not document["metadata"].get("resourceVersion"):
             text = "Invalid value: 0: must be specified for an update"
             self._desk.current(call)
@@ -76,7 +76,7 @@ class Updater:
     def _read_patched(self, call: Call, document: JsonObject) -> JsonObject:
         """Read what a patch made. Raises StatusError 422: the patch is what is wrong."""
         try:
-            return self._desk.read_typed(call, document)
+            return self._desk.defaulted(call, self._desk.read_typed(call, document))
         except status.StatusError as error:
             if error.reason != "BadRequest":
                 raise
@@ -120,9 +120,10 @@ class Updater:
             proposed = writing.with_managed_fields(proposed, old["metadata"].get("managedFields", []))
         document = metadata.for_update(proposed, old)
         document = strategy.prepare_update(call.kind, document, old, call.subresource)
+        if not proposal.owned:
+            document = desk.owned(call, document, old)
         document = await desk.admit(call, UPDATE, document, old)
-        document = metadata.with_generation(document, old, call.kind)
-        return document if proposal.owned else desk.owned(call, document, old)
+        return metadata.with_generation(document, old, call.kind)
 
     def _store(self, call: Call, document: JsonObject, current: Entry) -> Entry:
         desk = self._desk

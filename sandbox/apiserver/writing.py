@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from koord.api.timestamps import format_rfc3339
+from sandbox.admission.defaulting import apply_defaults
 from sandbox.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest, Admitted
-from sandbox.apiserver import conversion, metadata, status
+from sandbox.apiserver import conversion, metadata, status, strategy
 from sandbox.apiserver.calls import Call
 from sandbox.apiserver.fields import decode, ownership
 from sandbox.apiserver.fields.catalog import TypeCatalog
@@ -82,6 +83,16 @@ class Desk:
         if call.options.field_validation == "Warn":
             call.warnings.extend(f'unknown field "{path}"' for path in sorted(unknown))
         return document
+
+    @staticmethod
+    def defaulted(call: Call, document: JsonObject) -> JsonObject:
+        """A document that `read_typed` has made, with the defaults of its kind.
+
+        Admission does the same; here it makes the client the owner of the defaults, as decoding does in Kubernetes.
+        """
+        if not call.kind.custom:
+            apply_defaults(call.kind.group, call.kind.plural, document)
+        return strategy.fold_string_data(document) if call.kind.qualified == "secrets" else document
 
     async def admit(
         self,

@@ -10,11 +10,12 @@ def config_map(name: str, **data: str) -> JsonObject:
 
 
 def pod(name: str, labels: dict[str, str] | None = None, **spec: Any) -> JsonObject:
+    """A pod that no scheduler touches."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "labels": labels or {}},
-        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
+        "spec": {"schedulerName": "nobody", "containers": [{"name": "c", "image": "i"}], **spec},
     }
 
 

@@ -86,7 +86,7 @@ def test_field_selectors_of_pods(api: Api, pods: str, node: str) -> None:
         "status.phase=Running": ["p3"],
         "status.phase!=Running,spec.nodeName=": ["p1"],
         "spec.restartPolicy=Always": ["p1", "p2", "p3"],
-        "spec.schedulerName=default-scheduler": ["p1", "p2", "p3"],
+        "spec.schedulerName=nobody": ["p1", "p2", "p3"],
     }
     assert {text: names(api.get(pods, fieldSelector=text).body) for text in expected} == expected
     api.delete(f"{pods}/p2", gracePeriodSeconds=0)

@@ -270,3 +270,33 @@ def test_managed_fields_can_be_dropped(api: Api, config_maps: str) -> None:
     made["metadata"]["managedFields"] = []
     cleared = api.put(f"{config_maps}/a", made, fieldManager="other").body
     assert all(entry["manager"] != "hand" for entry in cleared["metadata"].get("managedFields", []))
+
+
+def test_what_the_server_adds_is_owned_by_nobody(api: Api, namespace: str) -> None:
+    services, pods = (f"/api/v1/namespaces/{namespace}/{plural}" for plural in ("services", "pods"))
+    service = api.post(
+        services, {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}, fieldManager="hand"
+    ).body
+    fields = owned(service, "hand")["fieldsV1"]
+    assert "f:clusterIP" not in fields["f:spec"]
+    assert "f:status" not in fields
+    made = api.post(pods, bodies.pod("p"), fieldManager="hand").body
+    fields = owned(made, "hand")["fieldsV1"]["f:spec"]
+    assert "f:serviceAccountName" not in fields
+    assert "f:tolerations" not in fields
+    assert "f:terminationMessagePath" in fields["f:containers"]['k:{"name":"c"}']  # a default is the client's
+
+
+def test_applying_a_service_again_keeps_its_address(api: Api, namespace: str) -> None:
+    services = f"/api/v1/namespaces/{namespace}/services"
+    config = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "s"},
+        "spec": {"ports": [{"port": 80}], "selector": {"a": "b"}},
+    }
+    made = apply(api, services, config, "one").body
+    del config["spec"]["selector"]
+    again = apply(api, services, config, "one").body
+    assert again["spec"]["clusterIP"] == made["spec"]["clusterIP"]
+    assert "selector" not in again["spec"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from sandbox.apiserver.fields.types import ANYTHING, FieldType, ListOf, MapOf, Struct, child, is_atomic
+from sandbox.apiserver.fields.types import ANYTHING, FieldType, ListOf, Struct, child, is_atomic
 
 JsonObject = dict[str, Any]
 Path = tuple[str, ...]
@@ -28,6 +28,10 @@ _SERVER_OWNED = (
     "resourceVersion",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
+)
+_ALWAYS_THERE = frozenset(
+    f"f:{name}"
+    for name in ("containers", "jobTemplate", "metadata", "spec", "status", "strategy", "template", "updateStrategy")
 )
 # Nobody owns these: the server does.
 STRIPPED: frozenset[Path] = frozenset(
@@ -106,8 +110,27 @@ def _compare_maps(old: JsonObject, new: JsonObject, kind: FieldType, path: Path,
 
 def _added(member: Any, kind: FieldType, path: Path, result: Comparison) -> None:
     _collect(member, kind, path, result.added)
-    if isinstance(kind, MapOf):
-        result.added.add(path)
+    for container, empty in _containers(member, kind, path):
+        if container[-1] not in _ALWAYS_THERE:
+            result.added.add(container)
+        elif empty:
+            result.added.discard(container)
+
+
+def _containers(value: Any, kind: FieldType, path: Path) -> Iterator[tuple[Path, bool]]:
+    """Maps and lists that a new value brings, and whether they are empty: an updater owns them as such, too.
+
+    Structs that Go cannot leave out were there before in Kubernetes' eyes.
+    """
+    if not isinstance(value, dict | list) or is_atomic(kind, value):
+        return
+    yield path, not value
+    if isinstance(value, dict):
+        for name, member in value.items():
+            yield from _containers(member, child(kind, name), (*path, f"f:{name}"))
+    else:
+        for key, item in (keyed_items(value, kind) or {}).items():
+            yield from _containers(item, element_type(kind), (*path, key))
 
 
 def _compare(old: Any, new: Any, kind: FieldType, path: Path, result: Comparison) -> None:
