@@ -22,6 +22,7 @@ from typing import Any, Final, TypeGuard
 from koord.api.objects import JsonObject
 from koord.api.timestamps import format_rfc3339_micro
 from koord.kube.client import Client
+from koord.kube.clock import local_time_s
 from koord.kube.codec import Undecodable
 from koord.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from koord.kube.metrics import LEADING
@@ -33,8 +34,6 @@ Lead = Callable[[], Awaitable[None]]
 
 RELEASE_TIMEOUT_S: Final = 3.0
 """For giving the lease back at the end; without it others wait for its expiry."""
-
-_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class StillLeading(Exception):  # noqa: N818 - named by what it says
@@ -116,11 +115,6 @@ def give_back(lease: JsonObject, epoch_s: float) -> JsonObject:
 def default_identity() -> str:
     """A name for this process that no other has, a restart of it included."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
-
-
-def local_time_s() -> float:
-    """Seconds of a clock that nobody sets and that counts while the machine sleeps."""
-    return time.clock_gettime(_CLOCK)
 
 
 @dataclass(slots=True)

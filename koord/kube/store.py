@@ -23,6 +23,7 @@ from koord.kube import changes, metrics
 from koord.kube.backoff import Backoff
 from koord.kube.changes import Change
 from koord.kube.client import Client
+from koord.kube.clock import local_time_s
 from koord.kube.codec import (
     Bookmark,
     Removal,
@@ -53,6 +54,9 @@ STEADY_WATCH_S: Final = 10.0
 
 BROKEN_WATCHES: Final = 3
 """After so many watches in a row that opened and broke at once, list again."""
+
+OUT_OF_SIGHT_S: Final = 5.0
+"""Without a word from the server for so long, it may have been restored meanwhile."""
 
 CHANGES_AT_ONCE: Final = 500
 """Changes of a listing that are announced before other tasks get their turn."""
@@ -116,7 +120,7 @@ class Store(Generic[T]):
         self._broken_watches = 0
         self._backoff = Backoff()
         self._running = False
-        self._last_sync = self._last_contact = 0.0
+        self._last_sync = self._last_contact = self._heard_s = 0.0
         self._lists = self._restarts = self._undecodable = 0
         self._last_error = ""
         name = str(resource)
@@ -197,8 +201,6 @@ class Store(Generic[T]):
     async def _follow(self) -> float:
         """List if need be and watch once; returns the seconds to wait before the next time."""
         try:
-            if self._version and self._doubtful:
-                await self._check_history()
             if self._broken_watches >= BROKEN_WATCHES:
                 self._version = ""
             if not self._version:
@@ -235,28 +237,23 @@ class Store(Generic[T]):
         self._synced.set()
 
     async def _check_history(self) -> None:
-        """After a lost connection: did the server come back with an older state?
+        """After the server was out of sight: did it come back with an older state?
 
-        A watch from a version that lies in its future would just stay silent. One
-        object without selectors is the cheapest consistent read there is.
+        A watch from a version that lies in its future just stays silent. One object
+        without selectors is the cheapest consistent read there is. It is made with the
+        watch already open: a restore that comes later breaks the watch.
         """
         probe = build_list(self.resource, self._namespace).with_query(limit="1")
         try:
             page = self._codec.decode_page(await self._client.send(probe, timeout_s=LIST_TIMEOUT_S))
-        except Forbidden:
-            self._version = ""
-            return
+        except Forbidden as error:
+            raise Gone(error.status, "HistoryUnknown", error.message, request=str(probe)) from error
         except Undecodable as error:
             raise Unavailable(200, "NotAList", str(error), request=str(probe)) from error
         if is_older(page.resource_version, self._version):
-            logger.warning(
-                "%s: the server went back from version %s to %s, listing again",
-                self.resource,
-                self._version,
-                page.resource_version,
-            )
-            self._version = ""
             self._rewound = True
+            went_back = f"the server is at version {page.resource_version} after {self._version}"
+            raise Gone(200, "VersionWentBack", went_back, request=str(probe))
         self._doubtful = False
 
     async def _watch(self) -> float:
@@ -267,10 +264,12 @@ class Store(Generic[T]):
             resourceVersion=self._version,
             timeoutSeconds=str(timeout_s),
         )
-        opened_at = time.monotonic()
+        opened_at = local_time_s()
         # The server ends the watch by itself in time, or it has gone silent.
         deadline_s = timeout_s + max(2.0, timeout_s * 0.05)
         async with self._client.stream(request, timeout_s=deadline_s) as chunks:
+            if self._doubtful or opened_at - self._heard_s > OUT_OF_SIGHT_S:
+                await self._check_history()
             self._broken_watches += 1
             lines = LineSplitter()
             try:
@@ -283,7 +282,7 @@ class Store(Generic[T]):
         if lines.finish():
             raise Unavailable(0, "CutOff", "the watch ended inside an event", request=str(request))
         self._broken_watches = 0
-        if time.monotonic() - opened_at < min(STEADY_WATCH_S, timeout_s * 0.5):
+        if local_time_s() - opened_at < min(STEADY_WATCH_S, timeout_s * 0.5):
             # Orderly, but far too early: do not hurry back, and look whether all is well.
             self._doubtful = True
             return self._backoff.next_delay()
@@ -340,6 +339,7 @@ class Store(Generic[T]):
 
     def _note_contact(self, *, progress: bool = False) -> None:
         self._last_contact = time.time()
+        self._heard_s = local_time_s()
         self._contact_gauge.set(self._last_contact)
         if progress:
             self._last_error = ""

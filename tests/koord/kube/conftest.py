@@ -118,6 +118,7 @@ class Watcher:
         self.request = request
         self.response = response
         self.queue: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.ending = False
 
     def send(self, kind: str, obj: JsonObject) -> None:
         self.queue.put_nowait(json.dumps({"type": kind, "object": obj}).encode() + b"\n")
@@ -127,6 +128,7 @@ class Watcher:
 
     def end(self) -> None:
         """End the stream in order."""
+        self.ending = True
         self.queue.put_nowait(None)
 
     def abort(self) -> None:
