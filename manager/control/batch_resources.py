@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from koord.api import names
+from koord.api.objects import Node
 from koord.kube.client import Client
 from koord.kube.resources import NODES
 from manager import metrics
@@ -21,7 +22,7 @@ from manager.control.strategies import Strategies
 from manager.control.work_queue import GONE, Step
 from manager.control.write_budget import WriteBudget
 from manager.overcommit.decide import decide
-from manager.overcommit.decision import BatchDecision, Reason
+from manager.overcommit.decision import NO_BATCH, BatchDecision, Reason
 from manager.overcommit.node_facts import NodeFacts
 from manager.overcommit.node_patch import metadata_patch, origin_is_current, status_patch
 from manager.overcommit.write_rule import WriteReason, WriteVerdict, judge
@@ -55,6 +56,7 @@ class BatchResources:
         self._started_s = time.time()
         self._last_write_s: dict[str, float] = {}
         self._last: dict[str, BatchDecision] = {}
+        self._decisions = {reason: metrics.DECISIONS.labels(reason) for reason in Reason}
 
     def begin(self) -> None:
         """Another process may have led until now: nothing is known of the writes before."""
@@ -75,16 +77,18 @@ class BatchResources:
         config = self._config(now_s)
         if config is None:
             return Step(retry_after_s=max(0.0, self._started_s + UNKNOWN_CONFIG_HOLD_S - now_s) + _PAST_EXPIRY_S)
-        resolved = self._strategies.of(name, config, facts.labels, facts.strategy_annotation)
-        report = self._observations.report(name)
-        decision = decide(facts, report, self._observations.pods_on(name), resolved, now_s)
+        decision, verdict = self._judged(facts, config, now_s)
         self._count(decision)
+        write = partial(self._write, name) if verdict.write else None
+        return Step(write, _next_look_s(decision, verdict, now_s))
+
+    def _judged(self, facts: NodeFacts, config: ColocationConfig, now_s: float) -> tuple[BatchDecision, WriteVerdict]:
+        name = facts.name
+        resolved = self._strategies.of(name, config, facts.labels, facts.strategy_annotation)
+        report, pods = self._observations.report(name), self._observations.pods_on(name)
+        decision = decide(facts, report, pods, resolved, now_s)
         interval_s = resolved.strategy.update_time_threshold_seconds
-        verdict = judge(facts, decision, now_s - self._last_write(name, interval_s))
-        retry_after_s = _next_look_s(decision, verdict, now_s)
-        if not verdict.write:
-            return Step(retry_after_s=retry_after_s)
-        return Step(partial(self._write, facts, decision, verdict.reason), retry_after_s)
+        return decision, judge(facts, decision, now_s - self._last_write(name, interval_s))
 
     def _config(self, now_s: float) -> ColocationConfig | None:
         config = self._configuration().colocation
@@ -101,34 +105,49 @@ class BatchResources:
             last = self._last_write_s[name] = self._started_s - interval_s * spread
         return last
 
-    async def _write(self, facts: NodeFacts, decision: BatchDecision, why: WriteReason) -> None:
+    async def _write(self, name: str) -> None:
+        """Write what is right when the turn has come: while many nodes wait, reports change and expire."""
         await self._budget.take()
+        now_s = time.time()
+        facts, config = self._observations.facts(name), self._config(now_s)
+        if facts is None or config is None:
+            return
+        decision, verdict = self._judged(facts, config, now_s)
+        if not verdict.write:
+            return
+        node = await self._patch(facts, decision)
+        self._last_write_s[name] = time.time()
+        self._observations.note_written(node)
+        _tell(facts, decision, verdict.reason)
+        if verdict.reason is WriteReason.DISAPPEARS:
+            self._announcer.batch_removed(node, decision)
+
+    async def _patch(self, facts: NodeFacts, decision: BatchDecision) -> Node:
         node = await self._client.patch(NODES, facts.name, status_patch(facts, decision), subresource="status")
         metrics.WRITES.labels("Node", "patch").inc()
-        self._last_write_s[facts.name] = time.time()
+        if origin_is_current(facts, decision):
+            return node
         annotation = metadata_patch(facts, decision)
         wanted = annotation["metadata"]["annotations"][names.ANNOTATION_ORIGIN_EXTENDED_ALLOCATABLE]
-        written = node.metadata.annotations.get(names.ANNOTATION_ORIGIN_EXTENDED_ALLOCATABLE)
-        if written != wanted and not origin_is_current(facts, decision):
-            # A server that takes only status from the status endpoint.
-            node = await self._client.patch(NODES, facts.name, annotation)
-            metrics.WRITES.labels("Node", "patch").inc()
-        self._observations.note_written(node)
-        _tell(facts, decision, why)
-        if why is WriteReason.DISAPPEARS:
-            self._announcer.batch_removed(node, decision)
+        if node.metadata.annotations.get(names.ANNOTATION_ORIGIN_EXTENDED_ALLOCATABLE) == wanted:
+            return node
+        # A server that takes only status from the status endpoint.
+        metrics.WRITES.labels("Node", "patch").inc()
+        return await self._client.patch(NODES, facts.name, annotation)
 
     def _count(self, decision: BatchDecision) -> None:
         name = decision.node
         before = self._last.get(name)
         self._last[name] = decision
-        metrics.DECISIONS.labels(decision.reason).inc()
+        self._decisions[decision.reason].inc()
         if before is None or before.reason is not decision.reason:
             if before is not None:
                 metrics.NODES.labels(before.reason).dec()
             metrics.NODES.labels(decision.reason).inc()
         if before is None or before.published != decision.published:
-            _show_gauges(decision)
+            cpu_milli, memory_bytes = decision.published or NO_BATCH
+            metrics.BATCH_CPU.labels(name).set(cpu_milli / 1000)
+            metrics.BATCH_MEMORY.labels(name).set(memory_bytes)
         if decision.notes and (before is None or before.notes != decision.notes):
             logger.warning("Node/%s: %s", name, "; ".join(decision.notes))
         report = self._observations.report(name)
@@ -153,12 +172,6 @@ def _tell(facts: NodeFacts, decision: BatchDecision, why: WriteReason) -> None:
         decision.node,
         extra={"decision": decision.as_log(), "write": str(why), "before": before},
     )
-
-
-def _show_gauges(decision: BatchDecision) -> None:
-    cpu_milli, memory_bytes = decision.published or (0, 0)
-    metrics.BATCH_CPU.labels(decision.node).set(cpu_milli / 1000)
-    metrics.BATCH_MEMORY.labels(decision.node).set(memory_bytes)
 
 
 def _next_look_s(decision: BatchDecision, verdict: WriteVerdict, now_s: float) -> float | None:

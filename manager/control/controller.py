@@ -17,7 +17,7 @@ from manager.control.configuration_watch import ConfigurationWatch
 from manager.control.node_objects import NodeMetricSpecs, NodeSLOs, ObjectWriter
 from manager.control.observations import Observations
 from manager.control.strategies import Strategies
-from manager.control.work_queue import WorkQueue
+from manager.control.work_queue import Decide, WorkQueue
 from manager.control.write_budget import WriteBudget
 
 # Untyped, because a difference in any field counts when specs are compared.
@@ -135,6 +135,6 @@ class Controller:
         if change.old is None or change.new is None or change.old.get("spec") != change.new.get("spec"):
             self._slos_queue.request(change.object["metadata"]["name"])
 
-    def _queue(self, name: str, decide: Any) -> WorkQueue:
+    def _queue(self, name: str, decide: Decide) -> WorkQueue:
         settings = self._settings
         return WorkQueue(name, decide, min_interval_s=settings.min_interval_s, writes_at_once=settings.writes_at_once)

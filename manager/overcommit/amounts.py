@@ -33,27 +33,23 @@ ZERO = Amounts(0, 0)
 
 def read_amounts(resources: ResourceList) -> Amounts:
     """cpu and memory of a resource list; a missing name is 0. Raises InvalidQuantity."""
-    return Amounts(cpu_nano(resources), memory_nano(resources))
+    return Amounts(*read_pair(resources))
 
 
-# Reports bring thousands of different numbers a second, nearly all written as "<digits>m" cores or "<digits>" bytes:
-# these two spellings skip the general parser and its memory of texts, which such numbers would only wash out.
+def read_pair(resources: ResourceList) -> tuple[int, int]:
+    """As `read_amounts`, as a plain pair, for loops over every pod of a report. Raises InvalidQuantity.
 
-
-def cpu_nano(resources: ResourceList) -> int:
-    """cpu of a resource list in nano-cores; 0 when missing. Raises InvalidQuantity."""
-    written = resources.get(names.CPU, 0)
-    if type(written) is str and written[-1:] == "m" and written[:-1].isdecimal() and len(written) < _PLAIN_CHARS:
-        return int(written[:-1]) * NANO_PER_MILLI
-    return quantity.nano(written)
-
-
-def memory_nano(resources: ResourceList) -> int:
-    """memory of a resource list in nano-bytes; 0 when missing. Raises InvalidQuantity."""
-    written = resources.get(names.MEMORY, 0)
-    if type(written) is str and written.isdecimal() and len(written) < _PLAIN_CHARS:
-        return int(written) * NANO
-    return quantity.nano(written)
+    Reports bring thousands of different numbers a second, nearly all written as "<digits>m" cores and "<digits>"
+    bytes: these spellings skip the general parser and its memory of texts, which they would only wash out.
+    """
+    cpu, memory = resources.get(names.CPU, 0), resources.get(names.MEMORY, 0)
+    if type(cpu) is str and cpu[-1:] == "m" and len(cpu) < _PLAIN_CHARS and (digits := cpu[:-1]).isdecimal():
+        cpu_nano = int(digits) * NANO_PER_MILLI
+    else:
+        cpu_nano = quantity.nano(cpu)
+    if type(memory) is str and len(memory) < _PLAIN_CHARS and memory.isdecimal():
+        return cpu_nano, int(memory) * NANO
+    return cpu_nano, quantity.nano(memory)
 
 
 def ceil_div(numerator: int, denominator: int) -> int:

@@ -8,7 +8,7 @@ from koord.api.priority import PriorityBand
 from koord.api.quantity import InvalidQuantity
 from koord.api.slo import NodeMetric, PodMetricInfo
 from koord.api.timestamps import parse_rfc3339
-from manager.overcommit.amounts import ZERO, Amounts, cpu_nano, memory_nano, read_amounts
+from manager.overcommit.amounts import ZERO, Amounts, read_amounts, read_pair
 from manager.overcommit.pod_share import UNPROTECTED, PodKey
 
 _UNPROTECTED_NAMES = frozenset(str(band) for band in UNPROTECTED)
@@ -76,8 +76,7 @@ def _read_pods(listed: tuple[PodMetricInfo, ...], where: str, problems: list[str
     pods: dict[PodKey, PodUse] = {}
     for pod in listed:
         try:
-            resources = pod.pod_usage.resources
-            cpu, memory = cpu_nano(resources), memory_nano(resources)
+            cpu, memory = read_pair(pod.pod_usage.resources)
         except InvalidQuantity as error:
             problems.append(f"{where}.podsMetric[{pod.namespace}/{pod.name}]: {error}")
             continue

@@ -1,5 +1,6 @@
 """The manager against a real API server: what it writes, when, and what it leaves alone."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -260,6 +261,35 @@ async def test_one_node_that_cannot_be_written_holds_up_no_other(fleet: Fleet, r
         await fleet.client.delete(NODES, nodes[0])
         for node in nodes[1:]:
             await fleet.wait_batch_cpu(node, "18200")
+
+
+async def test_a_write_that_had_to_wait_writes_what_is_right_by_then(fleet: Fleet, run_manager: RunManager) -> None:
+    await fleet.configure(colocation_config=ON)
+    async with run_manager():
+        nodes = [await fleet.add_node() for _ in range(5)]
+        await asyncio.gather(*(fleet.report(node, age_s=3600) for node in nodes))
+    before = writes()
+    async with run_manager(writes_per_s=2.0, write_burst=1) as controller:
+        await asyncio.gather(*(fleet.report(node) for node in nodes))
+
+        async def all_decided() -> bool:
+            decisions = [controller.batch.decision(node) for node in nodes]
+            return all(decision is not None and decision.published is not None for decision in decisions)
+
+        await eventually(all_decided, "all nodes wait for their turn")
+        await fleet.configure(colocation_config={**ON, "enable": False})
+
+        async def all_off() -> bool:
+            decisions = [controller.batch.decision(node) for node in nodes]
+            shown = [await fleet.batch_cpu(node) for node in nodes]
+            return all(decision is not None and decision.published is None for decision in decisions) and not any(
+                shown
+            )
+
+        await eventually(all_off, "no node shows batch resources")
+        # Five nodes written and then cleaned again would be ten; the policies are written back too.
+        assert writes() - before < 2 * len(nodes) + len(nodes)
+        assert not any([await fleet.batch_cpu(node) for node in nodes])
 
 
 async def test_a_restarted_manager_finds_everything_as_it_left_it(fleet: Fleet, run_manager: RunManager) -> None:
