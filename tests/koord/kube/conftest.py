@@ -209,6 +209,7 @@ class ScriptedServer:
     def restore(self, saved: tuple[int, dict[str, JsonObject]]) -> None:
         """Go back to a snapshot, as from a backup."""
         self.version, self.objects = saved[0], copy.deepcopy(saved[1])
+        self.oldest = min(self.oldest, self.version)
         self.history = [entry for entry in self.history if entry[0] <= self.version]
         for watcher in self.watchers:
             watcher.abort()
