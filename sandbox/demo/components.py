@@ -109,7 +109,7 @@ def _webhook_spec(place: Workplace) -> ChildSpec:
     port = free_port()
     flags = (
         *("--bind-address", "127.0.0.1", "--port", str(port), "--cert-dir", str(place.folder("webhook"))),
-        *("--host", "127.0.0.1", "--url", f"https://127.0.0.1:{port}"),
+        *("--host", "127.0.0.1", "--url", f"https://127.0.0.1:{port}", "--drain-s", "0"),
     )
     return _component("webhook", place, flags)
 

@@ -67,11 +67,11 @@ class Kubectl:
 
     async def apply(self, objects: Sequence[JsonObject]) -> None:
         """`kubectl apply` of some objects in one call."""
-        await self.run("apply", "-f", "-", stdin=_as_list(objects))
+        await self.run("apply", "-f", "-", stdin=_as_documents(objects))
 
     async def create(self, objects: Sequence[JsonObject]) -> None:
         """`kubectl create` of some objects in one call."""
-        await self.run("create", "-f", "-", stdin=_as_list(objects))
+        await self.run("create", "-f", "-", stdin=_as_documents(objects))
 
     async def delete_pods(self, namespace: str, selector: str, grace_s: int) -> None:
         """Delete the pods that a selector matches and wait until they are gone."""
@@ -98,5 +98,5 @@ class Kubectl:
         return str(document.get("clientVersion", {}).get("gitVersion", "unknown"))
 
 
-def _as_list(objects: Sequence[JsonObject]) -> str:
-    return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
+def _as_documents(objects: Sequence[JsonObject]) -> str:
+    return "\n---\n".join(map(json.dumps, objects))

@@ -21,9 +21,11 @@ async def running(queue: WorkQueue[str]) -> AsyncIterator[None]:
 
 
 async def within(condition: Any, timeout_s: float = 5.0) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not condition():
-            await asyncio.sleep(0.005)
+    for _ in range(round(timeout_s / 0.005)):
+        if condition():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("not in time")
 
 
 async def test_a_key_runs_one_at_a_time_and_once_more_for_what_came_meanwhile() -> None:
