@@ -15,6 +15,7 @@ from koordlet.batching import BatchResources
 from koordlet.conditions import Conditions
 from koordlet.node import KernelNode, online_cpus
 from koordlet.protection import Protection
+from koordlet.sampling.load import Load
 from koordlet.sampling.sampler import CycleSample
 from koordlet.settings import Settings
 from koordlet.snapshot import Facts, PodHere, Snapshot
@@ -46,6 +47,7 @@ class Agent:
         self.batch = BatchResources(node.executor)
         self._strategies: list[Strategy] = [self.suppression, self.protection, self.batch]
         self._sampled_at_s: float | None = None
+        self._turn_before: Load | None = None
         self._processors_at_s = time.monotonic()
         self.pods: list[PodHere] = []
         """The pods of the last cycle."""
@@ -104,14 +106,15 @@ class Agent:
         baseline = self.suppression.baseline
         if baseline is None:
             return
-        load = self._node.fast.turn(now_s)
+        before, self._turn_before = self._turn_before, self._node.fast.turn(now_s)
+        load = self._turn_before
         if load is None:
             return
         group = self._best_effort_dir
         reading = self._node.executor.current(group, Knob.QUOTA)
         if reading is None or not isinstance(reading.value, int):
             return
-        step = fast_step(baseline, load, reading.value)
+        step = fast_step(baseline, load, reading.value, before)
         if step is None:
             return
         applied = self._node.executor.apply_one(Owner.SUPPRESS, Wish(group, Knob.QUOTA, step.quota_us))

@@ -143,6 +143,17 @@ def test_the_fast_path_cuts_by_what_production_grew_and_ignores_noise() -> None:
     assert bounded.quota_us == 280_000
 
 
+def test_a_small_step_must_last_for_two_windows_and_a_large_one_need_not() -> None:
+    small, none, large = Load(1.1, 1.35), Load(0.5, 0.75), Load(1.5, 1.75)
+    assert fast_step(baseline(0.5, 3000), small, 300_000, none) is None, "one window: chance"
+    lasting = fast_step(baseline(0.5, 3000), large, 300_000, none)
+    assert lasting is not None
+    assert lasting.quota_us == 200_000
+    confirmed = fast_step(baseline(0.5, 3000), small, 300_000, Load(1.2, 1.45))
+    assert confirmed is not None
+    assert confirmed.quota_us == 240_000, "the smaller growth of both"
+
+
 def test_the_fast_path_counts_only_what_the_budget_loses() -> None:
     displaced = Load(0.75, 0.75, is_precise=True)  # production took what the system had
     assert fast_step(baseline(0.5, 3000), displaced, 300_000) is None
