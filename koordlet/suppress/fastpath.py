@@ -1,10 +1,10 @@
 """Cut the quota at once when production's load steps up, between two cycles (pure). Never raises it.
 
-A 100 ms window is noisy, so a step must be a tenth of the node to count, and last for two windows unless it is a fifth
-(a steady service of 0.4 CPU that gets random requests strays by 0.2 every few seconds: false cuts cost best-effort
-work a tenth of its CPU). A change that is only counted in ticks must exceed their resolution as well. The cut is what the last cycle's budget would have been with the growth: where
-production only takes from the system what that stops using, there is none. The next cycle, with a second's
-average, decides again.
+A 100 ms window is noisy, so a step must be a tenth of the node to count, and last for two windows unless it is a
+fifth: a steady service of 0.4 CPU under random requests strays by 0.2 every few seconds, and false cuts cost
+best-effort work a tenth of its CPU. A change that is only counted in ticks must exceed their resolution as well.
+The cut is what the last cycle's budget would have been with the growth: where production only takes from the system
+what that stops using, there is none. The next cycle, with a second's average, decides again.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Baseline:
 
 
 def fast_step(baseline: Baseline, load: Load, current_us: int, load_before: Load | None = None) -> QuotaStep | None:
-    """The lower quota that a step of load asks for now; None to leave it. load_before: of the window before, if any."""
+    """The lower quota that a step of load asks for now; None to leave it. load_before: of the last window, if any."""
     growth_milli = _growth(baseline, load)
     if load_before is not None and growth_milli < baseline.capacity_milli // SURE_FRACTION:
         growth_milli = min(growth_milli, _growth(baseline, load_before))
