@@ -22,7 +22,7 @@ COLOCATION_LABEL = "koordinator.sh/enable-colocation"
 APP_LABEL = "app"
 SERVICE_APP = "web"
 EXECUTOR_APP = "spark-executor"
-EXECUTOR_CPU_MILLI = 300
+EXECUTOR_CPU_MILLI = 250
 SERVICE_CPU_MILLI = 500
 
 

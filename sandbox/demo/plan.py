@@ -10,15 +10,17 @@ from sandbox.demo.manifests import Policy
 class Plan:
     """The experiment's numbers; seconds, requests per second.
 
-    `warm_s` of load come before each measured window. `extra_rounds` may replace rounds that met foreign
-    load. The load step runs once, `step_before_s` at `step_from_rps`, then `step_after_s` at `step_to_rps`.
+    Batch pods run for `settle_s`, then beside the load for `warm_s`, before each measured window: starting them
+    makes the node busy, and koordlet gives the quota that this costs back by a tenth of the node a second.
+    `extra_rounds` may replace rounds that met foreign load. The load step runs once, `step_before_s` at
+    `step_from_rps`, then `step_after_s` at `step_to_rps`.
     """
 
     rounds: int = 5
     extra_rounds: int = 2
     warm_s: float = 1.5
     measure_s: float = 8.0
-    settle_s: float = 1.0
+    settle_s: float = 3.0
     rps: float = 400.0
     step_from_rps: float = 100.0
     step_to_rps: float = 700.0
@@ -42,4 +44,11 @@ class Plan:
 
 
 FULL = Plan()
-QUICK = Plan(rounds=1, extra_rounds=0, warm_s=1.0, measure_s=5.0, settle_s=0.7, step_before_s=3.0, step_after_s=2.5)
+QUICK = Plan(
+    rounds=1,
+    extra_rounds=0,
+    warm_s=1.2,
+    measure_s=6.0,
+    step_before_s=3.0,
+    step_after_s=2.5,
+)

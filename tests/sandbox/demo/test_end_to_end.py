@@ -129,7 +129,7 @@ def check_document(document):
     mutated = pods["spark", "BestEffort"]
     assert mutated["qos"] == "BE"
     assert mutated["priority_class"] == "koord-batch"
-    assert mutated["requests"]["kubernetes.io/batch-cpu"] == "300"
+    assert mutated["requests"]["kubernetes.io/batch-cpu"] == "250"
     assert "cpu" not in mutated["requests"]
 
 
