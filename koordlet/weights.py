@@ -20,6 +20,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 RATIO = 256
+"""What production's weakest pod is given, if need be at the price of ratios among the smallest."""
+AIM = 2_048
+"""What the common factor goes for where that costs nothing: six paired runs gave a p99 of 1.22 times alone at 256:1,
+1.17 at 512:1, 1.15 at 1024:1 and 1.12 at 2048:1, with best-effort work capped just below what was idle."""
 _ROUNDS = 64
 
 
@@ -116,7 +120,15 @@ def _factor(
     least: float = min((base for group, base in top.items() if group != own), default=math.inf)
     if burstable is not None and protected_inside:
         least = min(least, burstable.base * min(inner[group] for group in protected_inside) / total)
-    return _bounded_factor(least, max(top.values()), scale)
+    return _common_factor(least, max(top.values()), scale)
+
+
+def _common_factor(least: float, largest: int, scale: WeightScale) -> float:
+    """The factor for all of production: up to AIM within the kernel's range, whatever RATIO needs beyond that."""
+    needed = _bounded_factor(least, largest, scale)
+    aimed = 2.0 ** math.ceil(math.log2(max(scale.lowest * AIM / max(least, 1e-9), 1.0)))
+    room = 2.0 ** math.floor(math.log2(scale.highest / largest))
+    return max(needed, min(aimed, room))
 
 
 def _bounded_factor(least: float, largest: int, scale: WeightScale) -> float:

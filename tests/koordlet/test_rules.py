@@ -221,9 +221,17 @@ def test_weights_are_stable(root: KubeRoot) -> None:
     assert decide_weights(root, V1) == decide_weights(root, V1)
 
 
+def test_production_is_raised_to_2048_times_where_the_range_has_room() -> None:
+    alone = KubeRoot("besteffort", Competitor("burstable", 512), [], [Competitor("burstable/web", 512)])
+    assert decide_weights(alone, V1).least_ratio == 2048
+    beside_huge = replace(alone, guaranteed_pods=[Competitor("g", 65_536)])
+    assert decide_weights(beside_huge, V1).least_ratio == 1024
+    assert decide_weights(beside_huge, V1).weights["g"] == 262_144
+
+
 def test_an_empty_burstable_directory_is_left_as_kubelet_has_it() -> None:
     root = KubeRoot("besteffort", Competitor("burstable", 2), [Competitor("g", 1024)], [])
-    assert decide_weights(root, V1).weights == {"besteffort": 2, "burstable": 2, "g": 1024}
+    assert decide_weights(root, V1).weights == {"besteffort": 2, "burstable": 2, "g": 4096}
 
 
 # CPU sets
