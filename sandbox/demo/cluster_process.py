@@ -40,6 +40,7 @@ class ClusterProcess:
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._process: subprocess.Popen[str] | None = None
         self._complaints: IO[bytes] | None = None
+        self._hearing: threading.Thread | None = None
         self._stopping = False
 
     @property
@@ -68,7 +69,8 @@ class ClusterProcess:
             text=True,
             start_new_session=True,
         )
-        threading.Thread(target=self._hear, name="cluster events", daemon=True).start()
+        self._hearing = threading.Thread(target=self._hear, name="cluster events", daemon=True)
+        self._hearing.start()
 
     async def stop(self) -> None:
         """End everything and wait until it is gone."""
@@ -86,6 +88,10 @@ class ClusterProcess:
         except subprocess.TimeoutExpired:
             process.kill()
             await asyncio.to_thread(process.wait)
+        if self._hearing is not None:
+            await asyncio.to_thread(self._hearing.join)
+        assert process.stdout is not None
+        process.stdout.close()
         if self._complaints is not None:
             self._complaints.close()
 

@@ -23,14 +23,14 @@ class ClusterView:
 
     def __init__(self, kubeconfig: Path) -> None:
         self._kubeconfig = kubeconfig
-        self._client: Client | None = None
+        self._connected: Client | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._changed = asyncio.Event()
 
     async def __aenter__(self) -> "ClusterView":
-        self._client = await connect(str(self._kubeconfig))
-        self.pods_store = Store(self._client, resources.PODS)
-        self.nodes_store = Store(self._client, resources.NODES)
+        self._connected = await connect(str(self._kubeconfig))
+        self.pods_store = Store(self._connected, resources.PODS)
+        self.nodes_store = Store(self._connected, resources.NODES)
         for store in (self.pods_store, self.nodes_store):
             store.subscribe(lambda _: self._changed.set())
             self._tasks.append(asyncio.create_task(store.run()))
@@ -44,8 +44,14 @@ class ClusterView:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        if self._client is not None:
-            await self._client.close()
+        if self._connected is not None:
+            await self._connected.close()
+
+    @property
+    def client(self) -> Client:
+        """The connection, while the view is open."""
+        assert self._connected is not None
+        return self._connected
 
     def pods(self, namespace: str) -> list[objects.Pod]:
         """The pods of a namespace by name."""

@@ -25,6 +25,7 @@ from sandbox.demo.result import DemoResult, PhaseName, Pod, Restart, Round
 from sandbox.demo.sampler import Sampler
 from sandbox.demo.screen import Screen
 from sandbox.demo.service import calibrate
+from sandbox.demo.stand_in import keep_reporting
 from sandbox.node.mounts import read_mounts
 
 T = TypeVar("T")
@@ -114,7 +115,9 @@ class Session:
                 origin_s=self._origin_s,
                 on_sample=self._screen.sample,
             )
-            sampling = asyncio.create_task(sampler.run())
+            tasks = [asyncio.create_task(sampler.run())]
+            if self._accountant is None:
+                tasks.append(asyncio.create_task(keep_reporting(view)))
             try:
                 port = await self._apply(kubectl, view)
                 experiment = None
@@ -138,8 +141,9 @@ class Session:
                 else:
                     await self._control_plane_only(kubectl, view, place, machine.cpus)
             finally:
-                sampling.cancel()
-                await asyncio.wait((sampling,))
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
             kubectl_version = await kubectl.get_version()
         found = self._found
         return DemoResult(
