@@ -30,6 +30,8 @@ from koord.kube.resources import LEASES
 
 logger = logging.getLogger("koord.kube.lease")
 
+_JITTER: Final = random.Random()
+
 Lead = Callable[[], Awaitable[None]]
 
 RELEASE_TIMEOUT_S: Final = 3.0
@@ -201,7 +203,7 @@ class LeaderElection:
             self._holding = await self._try(self._attempt(), self._retry_period_s * 2)
             if self._holding is not None:
                 return
-            await asyncio.sleep(self._retry_period_s * random.uniform(1.0, 1.2))
+            await asyncio.sleep(self._retry_period_s * _JITTER.uniform(1.0, 1.2))
 
     async def _lead(self, lead: Lead) -> bool:
         """Lead until it ends (True) or the lease is lost (False)."""

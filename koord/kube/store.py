@@ -43,6 +43,9 @@ from koord.kube.resources import Key, Resource
 
 logger = logging.getLogger("koord.kube.store")
 
+_JITTER: Final = random.Random()
+"""Its own: the shared generator belongs to whoever seeded it."""
+
 T = TypeVar("T")
 Subscriber = Callable[[Change[T]], None]
 
@@ -257,7 +260,7 @@ class Store(Generic[T]):
         self._doubtful = False
 
     async def _watch(self) -> float:
-        timeout_s = max(1, round(self._watch_timeout_s * random.uniform(0.9, 1.1)))
+        timeout_s = max(1, round(self._watch_timeout_s * _JITTER.uniform(0.9, 1.1)))
         request = self._request.with_query(
             watch="true",
             allowWatchBookmarks="true",

@@ -21,6 +21,7 @@ ERROR = "ERROR"
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 BOOKMARK_INTERVAL_S = 60.0
 MIN_TIMEOUT_S = 1800.0  # without timeoutSeconds a watch lasts between this and twice this
+_SPREAD = random.Random()
 
 
 @dataclass
@@ -154,7 +155,7 @@ class Watch:
         if initial := b"".join(self._initial(start)):
             yield initial
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + (self._options.timeout_s or random.uniform(MIN_TIMEOUT_S, 2 * MIN_TIMEOUT_S))
+        deadline = loop.time() + (self._options.timeout_s or _SPREAD.uniform(MIN_TIMEOUT_S, 2 * MIN_TIMEOUT_S))
         last_sent = start.version
         while (left := deadline - loop.time()) > 0:
             pause = min(left, self._bookmark_interval_s)
