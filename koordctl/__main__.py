@@ -7,6 +7,7 @@ import click
 
 COMMANDS = {
     "demo": ("koordctl.demo:demo", "Run a web service and batch pods on this machine and measure both."),
+    "sandbox": ("koordctl.sandbox:sandbox", "Run a cluster with Koord on this machine, to try things with kubectl."),
 }
 """Each command: where it is, and its line in the help."""
 

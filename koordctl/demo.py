@@ -1,9 +1,8 @@
 """`koordctl demo`: what Koord does, on this machine, measured."""
 
 import sys
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -66,6 +65,7 @@ def _screen(*, as_json: bool) -> "Screen":
 
 def _run(plan: "Plan", screen: "Screen", *, keep: bool) -> "tuple[DemoResult, Kept | None]":
     """Run the demo; ends the program with a clear message when it cannot be done."""
+    from koordctl.interrupt import until_signal
     from sandbox.demo.cluster_process import ClusterFailed
     from sandbox.demo.cluster_view import NotInTime
     from sandbox.demo.kubectl import KubectlFailed, KubectlMissing
@@ -76,42 +76,13 @@ def _run(plan: "Plan", screen: "Screen", *, keep: bool) -> "tuple[DemoResult, Ke
         return await Session(plan, screen).run(keep=keep)
 
     try:
-        return _until_signal(work, screen.note)
+        return until_signal(work, screen.note)
     except ClusterFailed as failure:
         screen.close()
         raise click.ClickException(f"{failure}\n{_indented(failure.log_tail)}".rstrip()) from failure
     except (KubectlFailed, KubectlMissing, LoadFailed, NotInTime) as failure:
         screen.close()
         raise click.ClickException(str(failure)) from failure
-
-
-def _until_signal(
-    work: "Callable[[], Coroutine[Any, Any, tuple[DemoResult, Kept | None]]]", note: Callable[[str], None]
-) -> "tuple[DemoResult, Kept | None]":
-    """Run to the end; the first SIGINT, SIGTERM or SIGHUP cancels (cleaning up), later ones do not hurry it."""
-    import asyncio
-    import signal
-
-    async def run() -> "tuple[DemoResult, Kept | None]":
-        task = asyncio.ensure_future(work())
-        signalled: list[int] = []
-
-        def take(number: int) -> None:
-            note("ending: removing everything that was started" if not signalled else "still ending")
-            if not signalled:
-                task.cancel()
-            signalled.append(number)
-
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, take, number)
-        try:
-            return await task
-        except asyncio.CancelledError:
-            if signalled:
-                raise click.exceptions.Exit(128 + signalled[0]) from None
-            raise
-
-    return asyncio.run(run())
 
 
 def _tell(result: "DemoResult", kept: "Kept | None", report: Path, *, as_json: bool) -> None:

@@ -8,7 +8,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from sandbox.demo.components import python_module
 from sandbox.demo.supervisor import ending
@@ -71,6 +71,12 @@ class ClusterProcess:
         )
         self._hearing = threading.Thread(target=self._hear, name="cluster events", daemon=True)
         self._hearing.start()
+
+    async def failed(self) -> NoReturn:
+        """Wait for the failure and raise it; cancelling the wait leaves the cluster as it is."""
+        await asyncio.wait((self.failure,))
+        self.failure.result()
+        raise AssertionError("a failure is an exception")
 
     async def stop(self) -> None:
         """End everything and wait until it is gone."""
