@@ -101,7 +101,7 @@ def cpu_over_time(result: DemoResult) -> str:
     layers = _phase_bands(area, result.rounds, result.step)
     for name, low, high in zip(("service", "batch", "other"), edges, edges[1:], strict=False):
         layers.append(svg.filled(area, list(zip(at, low, strict=True)), list(zip(at, high, strict=True)), name))
-    layers.append(svg.level(area, top, "alone", f"{top} CPUs"))
+    layers.append(svg.level(area, top, "alone", f"{top} CPUs", at_end=False))
     return svg.drawing(area, layers, "CPU in use over the run by service, batch pods and everything else")
 
 

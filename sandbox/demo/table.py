@@ -111,7 +111,8 @@ def noise_note(result: DemoResult) -> str:
     discarded = len(result.discarded_rounds)
     dropped = f" {discarded} noisy round{'s' if discarded != 1 else ''} discarded." if discarded else ""
     if result.quiet:
-        return f"The machine was quiet in all {len(result.rounds)} rounds.{dropped}"
+        rounds = f"all {len(result.rounds)} rounds" if len(result.rounds) > 1 else "its one round"
+        return f"The machine was quiet in {rounds}.{dropped}"
     noisy = [reason for item in result.rounds for reason in item.noise]
     return (
         f"The machine was NOT quiet: {len(noisy)} of {3 * len(result.rounds)} phases met foreign load, "
