@@ -106,7 +106,9 @@ def test_offline_cpus_do_not_exist(tmp_path: Any) -> None:
 
 def test_what_a_process_uses_is_what_is_sampled(tree: Tree) -> None:
     pod = tree.pod(KubeQoS.BURSTABLE, "a", containers=2)
-    process = tree.run(f"{pod}/a-c0", "held = bytearray(50 << 20)\nwhile True: pass")
+    # It keeps touching what it holds: some kernels page out what lies idle.
+    code = "held = bytearray(50 << 20)\nwhile True:\n for at in range(0, 50 << 20, 4096): held[at] = 1"
+    process = tree.run(f"{pod}/a-c0", code)
     files = NodeFiles("/proc")
     sampler = Sampler(tree.mounts, files, Windows(0.2, 60, 60))
     discovery = Discovery(tree.mounts, tree.layout)
