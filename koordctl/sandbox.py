@@ -30,14 +30,13 @@ async def _run() -> NoReturn:
     import tempfile
     from pathlib import Path
 
-    from sandbox.demo.cgroup_values import locate, why_not_writable
+    from sandbox.demo.cgroup_values import of_this_machine, why_not_writable
     from sandbox.demo.cluster_process import ClusterProcess
     from sandbox.demo.cluster_view import ClusterView
     from sandbox.demo.components import Workplace
     from sandbox.demo.stand_in import keep_reporting
-    from sandbox.node.mounts import read_mounts
 
-    why_not = why_not_writable(locate(read_mounts(Path("/proc"))))
+    why_not = why_not_writable(of_this_machine())
     place = Workplace(Path(tempfile.mkdtemp(prefix="koord-sandbox-")))
     cluster = ClusterProcess(place.root, _tell_start)
     try:

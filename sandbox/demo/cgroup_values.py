@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from sandbox.node.mounts import CgroupMounts
+from sandbox.node.mounts import CgroupMounts, read_mounts
 
 KUBEPODS = "kubepods"
 
@@ -89,6 +89,11 @@ def locate(mounts: CgroupMounts) -> CgroupValues | None:
         if "cpu" in controllers.split():
             return CgroupValues(mounts.unified, mounts.unified, 2)
     return None
+
+
+def of_this_machine() -> CgroupValues | None:
+    """The values of the machine that this process runs on."""
+    return locate(read_mounts(Path("/proc")))
 
 
 def why_not_writable(values: CgroupValues | None) -> str:

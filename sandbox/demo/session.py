@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from sandbox.demo import manifests
 from sandbox.demo.accounting import Accountant
-from sandbox.demo.cgroup_values import locate, why_not_writable
+from sandbox.demo.cgroup_values import of_this_machine, why_not_writable
 from sandbox.demo.cluster_process import ClusterProcess, command_to_end
 from sandbox.demo.cluster_view import ClusterView, as_result
 from sandbox.demo.components import COMPONENTS, Workplace, free_port
@@ -26,7 +26,6 @@ from sandbox.demo.sampler import Sampler
 from sandbox.demo.screen import Screen
 from sandbox.demo.service import calibrate
 from sandbox.demo.stand_in import keep_reporting
-from sandbox.node.mounts import read_mounts
 
 T = TypeVar("T")
 OFFER_DEADLINE_S = 45.0
@@ -58,7 +57,7 @@ class Session:
         self._plan = plan
         self._screen = screen
         self._origin_s = time.monotonic()
-        self._values = locate(read_mounts(Path("/proc")))
+        self._values = of_this_machine()
         self._why_not = why_not_writable(self._values)
         self._accountant = Accountant(self._values) if self._values and not self._why_not else None
         self._pids: dict[str, int] = {}

@@ -10,13 +10,12 @@ import pytest
 import yaml
 
 from koord.api import names
-from sandbox.demo.cgroup_values import locate, why_not_writable
+from sandbox.demo.cgroup_values import of_this_machine, why_not_writable
 from sandbox.demo.cluster_process import ClusterProcess
 from sandbox.demo.components import NODE_NAME
 from sandbox.demo.kubectl import find_kubectl
-from sandbox.node.mounts import read_mounts
 
-WHY_NOT = why_not_writable(locate(read_mounts(Path("/proc"))))
+WHY_NOT = why_not_writable(of_this_machine())
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
 

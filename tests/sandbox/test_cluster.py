@@ -99,6 +99,9 @@ class Sandbox:
 
 
 def parents(name: str) -> list[Path]:
+    """The cgroups of that name; none where the sandbox could make none."""
+    if not name:
+        return []
     found = find_hierarchies(read_mounts(Path("/proc")))
     return [h.root / name for h in found if (h.root / name).exists()]
 

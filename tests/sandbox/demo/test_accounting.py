@@ -10,10 +10,18 @@ from hypothesis import strategies as st
 
 from sandbox.demo import cgroup_values
 from sandbox.demo.accounting import Accountant, CpuTimes, descendants, use_between
-from sandbox.demo.cgroup_values import CgroupValues, locate, parse_quota, pod_path, qos_path, why_not_writable
-from sandbox.node.mounts import CgroupMounts, read_mounts
+from sandbox.demo.cgroup_values import (
+    CgroupValues,
+    locate,
+    of_this_machine,
+    parse_quota,
+    pod_path,
+    qos_path,
+    why_not_writable,
+)
+from sandbox.node.mounts import CgroupMounts
 
-MACHINE = locate(read_mounts(Path("/proc")))
+MACHINE = of_this_machine()
 needs_cgroups = pytest.mark.skipif(bool(why_not_writable(MACHINE)), reason=why_not_writable(MACHINE) or "has cgroups")
 
 

@@ -11,16 +11,15 @@ import pytest
 
 from koord.api import names
 from sandbox.demo import manifests
-from sandbox.demo.cgroup_values import locate, pod_path, qos_path, why_not_writable
+from sandbox.demo.cgroup_values import of_this_machine, pod_path, qos_path, why_not_writable
 from sandbox.demo.cluster_process import ClusterFailed, ClusterProcess
 from sandbox.demo.cluster_view import ClusterView
 from sandbox.demo.components import COMPONENTS, Workplace, component_specs, free_port, sandbox_spec
 from sandbox.demo.executor import read_counter
 from sandbox.demo.kubectl import Kubectl, find_kubectl
 from sandbox.demo.supervisor import Supervisor
-from sandbox.node.mounts import read_mounts
 
-VALUES = locate(read_mounts(Path("/proc")))
+VALUES = of_this_machine()
 WHY_NOT = why_not_writable(VALUES)
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT or "cgroups can be written")
 

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.demo.cgroup_values import locate, why_not_writable
-from sandbox.node.mounts import read_mounts
+from sandbox.demo.cgroup_values import of_this_machine, why_not_writable
 
-WHY_NOT = why_not_writable(locate(read_mounts(Path("/proc"))))
+WHY_NOT = why_not_writable(of_this_machine())
 needs_cgroups = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT or "cgroups can be written")
 
 KUBECTL = Path(sys.executable).with_name("kubectl")
