@@ -128,6 +128,19 @@ async def load_kubeconfig(paths: str, context: str | None) -> Access:
         AttributeError,
     ) as error:
         raise AccessError(f"kubeconfig {paths}: {type(error).__name__}: {error}") from error
+    finally:
+        _remove_key_files()
+
+
+def _remove_key_files() -> None:
+    """Remove the temporary files into which the loader wrote inline certificates and keys.
+
+    They are in the TLS context by now. The loader removes them only when the interpreter ends in order, so a
+    killed process would leave a private key behind.
+    """
+    from kubernetes.aio.config import kube_config
+
+    kube_config._cleanup_temp_files()  # there is no public way
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,29 @@ async def test_client_certificate(kit, inline):
     await server.stop()
 
 
+async def test_inline_keys_are_not_left_in_temporary_files(kit, server, tmp_path):
+    program = (
+        "import asyncio, os, sys\n"
+        "from koord.kube.connection import connect\n"
+        "async def main():\n"
+        "    async with await connect(sys.argv[1]):\n"
+        "        print(os.listdir(os.environ['TMPDIR']))\n"
+        "asyncio.run(main())\n"
+    )
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        program,
+        kit.kubeconfig(server.url, {"token": "secret"}),
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    output, _ = await process.communicate()
+    assert output == b"[]\n"
+
+
 async def test_token_file_is_read_again_when_it_changes(kit, server):
     token = kit.directory / "token"
     token.write_text("first\n")
