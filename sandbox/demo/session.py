@@ -15,7 +15,7 @@ from sandbox.demo import manifests
 from sandbox.demo.accounting import Accountant
 from sandbox.demo.cgroup_values import of_this_machine, why_not_writable
 from sandbox.demo.cluster_process import ClusterProcess, command_to_end
-from sandbox.demo.cluster_view import ClusterView, as_result
+from sandbox.demo.cluster_view import ClusterView, NotInTime, as_result
 from sandbox.demo.components import COMPONENTS, Workplace, free_port
 from sandbox.demo.experiment import Experiment, Instruments
 from sandbox.demo.kubectl import Kubectl, find_kubectl
@@ -28,7 +28,7 @@ from sandbox.demo.service import calibrate
 from sandbox.demo.stand_in import keep_reporting
 
 T = TypeVar("T")
-OFFER_DEADLINE_S = 45.0
+OFFER_DEADLINE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +173,18 @@ class Session:
         self._found.pods.append(as_result(service))
         note(f"the service is ready: {iterations} hashes ({plan.cpu_ms:g} ms of CPU) per request")
         wanted = manifests.executor_count(os.cpu_count() or 1) * manifests.EXECUTOR_CPU_MILLI
-        await view.wait_until(
-            lambda: (view.batch_cpu_milli() or 0) >= wanted,
-            f"the node offers {wanted} of batch-cpu",
-            OFFER_DEADLINE_S,
-            lambda: f"it offers {view.batch_cpu_milli()}",
-        )
+        try:
+            await view.wait_until(
+                lambda: (view.batch_cpu_milli() or 0) >= wanted,
+                f"the node offers {wanted} of batch-cpu",
+                OFFER_DEADLINE_S,
+                lambda: f"it offers {view.batch_cpu_milli()}",
+            )
+        except NotInTime as late:
+            # Foreign load takes the room: a single executor will do, and the rounds are marked as noisy.
+            if (view.batch_cpu_milli() or 0) < manifests.EXECUTOR_CPU_MILLI:
+                raise NotInTime(f"{late}: other processes use this machine; run the demo when it is idle") from late
+            note(f"going on: {late}")
         note(f"the node offers batch-cpu {view.batch_cpu_milli()}")
         return port
 

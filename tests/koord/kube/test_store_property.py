@@ -98,10 +98,12 @@ class Script:
         # Versions say that time went back only while it has not caught up again, so
         # the store gets the time to notice. And a server is restored in minutes, not
         # between an answer and the next request.
-        await self.kit.eventually(lambda: any(not watcher.ending for watcher in self.server.watchers), 40)
-        await self.put("v")
-        await self.settled()
-        lists = self.store.statistics.lists
+        lists = -1
+        while lists != self.store.statistics.lists:  # until the change came by a watch, which is open then
+            await self.kit.eventually(lambda: any(not watcher.ending for watcher in self.server.watchers), 40)
+            lists = self.store.statistics.lists
+            await self.put("v")
+            await self.settled()
         went_back = self.saved[0] < self.server.version
         self.server.restore(self.saved)
         if went_back and self.store.statistics.synced:

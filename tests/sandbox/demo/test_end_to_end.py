@@ -86,6 +86,8 @@ def test_the_quick_demo_measures_reports_keeps_on_request_and_then_leaves_nothin
         QUICK_BUDGET_S + CI_ALLOWANCE_S
     )
     took_s = time.monotonic() - began
+    if "run the demo when it is idle" in progress:
+        pytest.skip(progress.splitlines()[-1])
     assert code == 0, progress
     document = json.loads(output)
     kept = document["kept"]
