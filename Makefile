@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test kubernetes lint types layers check lock clean
+.PHONY: help install demo test kubernetes test-node lint types layers check lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,11 @@ test: $(STAMP) ## Run all tests (what needs root or writable cgroups is skipped 
 
 kubernetes: ## Build a real control plane for the tests into .kubernetes/bin (needs Go; minutes the first time)
 	tests/kubernetes/cluster/build.sh .kubernetes/bin
+
+test-node: $(STAMP) ## Make this machine a node of a real control plane and test Koord on it (root, cgroup v1; 2 minutes)
+	@[ -n "$$KUBEBUILDER_ASSETS" ] || $(MAKE) --no-print-directory kubernetes || true
+	@$(BIN)/python -m tests.node.packages
+	KOORD_TEST_NODE=1 $(BIN)/python -m pytest tests/node $(PYTEST_ARGS)
 
 lint: $(STAMP) ## Check style
 	$(BIN)/ruff check .

@@ -22,7 +22,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -77,8 +77,14 @@ class ControlPlane:
     """Starts, breaks and stops the programs; everything it makes lives in one folder that `stop` removes."""
 
     def __init__(
-        self, assets: Path, *, programs: tuple[str, ...] = PROGRAMS, apiserver_flags: tuple[str, ...] = ()
+        self,
+        assets: Path,
+        *,
+        programs: tuple[str, ...] = PROGRAMS,
+        apiserver_flags: tuple[str, ...] = (),
+        users: Mapping[str, tuple[str, str]] | None = None,
     ) -> None:
+        """`users`: more kubeconfigs to write, by file name without suffix: (user, group) of each."""
         self.assets = assets
         self.programs = tuple(program for program in programs if (assets / program).exists())
         self.folder = Path(tempfile.mkdtemp(prefix="koord-kubernetes-"))
@@ -87,6 +93,7 @@ class ControlPlane:
         self.server = f"https://127.0.0.1:{self.port}"
         self.kubeconfig = self.folder / "admin.kubeconfig"
         self._apiserver_flags = apiserver_flags
+        self._users = dict(users or {})
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._tokens: dict[str, str] = {}
         self._authority = issue_authority(datetime.now(UTC), name="koord test cluster")
@@ -235,6 +242,7 @@ class ControlPlane:
             "admin": ("kubernetes-admin", ADMIN_GROUP),
             "kube-scheduler": ("system:kube-scheduler", ""),
             "kube-controller-manager": ("system:kube-controller-manager", ""),
+            **self._users,
         }
         self._tokens = {name: secrets.token_hex(16) for name in users}
         rows = [f'{self._tokens[name]},{user},{user},"{group}"' for name, (user, group) in users.items()]
