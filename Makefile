@@ -6,10 +6,10 @@ STAMP := $(VENV)/.installed
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test kubernetes test-node lint types layers check lock clean
+.PHONY: help install demo test kubernetes test-kubernetes test-node lint types layers check lock clean
 
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -31,6 +31,13 @@ test: $(STAMP) ## Run all tests (what needs root or writable cgroups is skipped 
 
 kubernetes: ## Build a real control plane for the tests into .kubernetes/bin (needs Go; minutes the first time)
 	tests/kubernetes/cluster/build.sh .kubernetes/bin
+
+REAL := tests/contract tests/kubernetes tests/sandbox/admission/test_against_kubernetes.py \
+	tests/sandbox/controllers/test_against_kubernetes.py
+
+test-kubernetes: $(STAMP) ## Run the contract and Koord against a real control plane ($$KUBEBUILDER_ASSETS, else built)
+	@[ -n "$$KUBEBUILDER_ASSETS" ] || $(MAKE) --no-print-directory kubernetes
+	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/.kubernetes/bin} $(BIN)/python -m pytest $(REAL) $(PYTEST_ARGS)
 
 test-node: $(STAMP) ## Make this machine a node of a real control plane and test Koord on it (root, cgroup v1; 2 minutes)
 	@[ -n "$$KUBEBUILDER_ASSETS" ] || $(MAKE) --no-print-directory kubernetes || true

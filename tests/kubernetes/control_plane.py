@@ -42,14 +42,15 @@ PR_SET_PDEATHSIG = 1
 ADMIN_GROUP = "system:masters"
 
 
-def find_assets() -> tuple[Path | None, str]:
-    """The folder of binaries, or None and why there is none."""
+def find_assets(default: Path | None = None) -> tuple[Path | None, str]:
+    """The folder of binaries that $KUBEBUILDER_ASSETS names, else `default`; or None and why there is none."""
     named = os.environ.get("KUBEBUILDER_ASSETS")
-    folder = Path(named) if named else BUILT
+    folder = Path(named) if named else default
+    if folder is None:
+        return None, "KUBEBUILDER_ASSETS is not set (make test-kubernetes builds what it names, and runs this)"
     missing = [program for program in PROGRAMS[:2] if not (folder / program).exists()]
     if missing:
-        hint = "" if named else "; `make kubernetes` builds them where Go is present"
-        return None, f"no {' and '.join(missing)} in {folder}{hint}"
+        return None, f"no {' and '.join(missing)} in {folder}; `make kubernetes` builds them where Go is present"
     return folder, ""
 
 
@@ -323,7 +324,7 @@ def _send(request: urllib.request.Request, context: ssl.SSLContext | None) -> tu
 
 def main() -> int:
     """Hold a control plane up until interrupted."""
-    assets, reason = find_assets()
+    assets, reason = find_assets(default=BUILT)
     if assets is None:
         print(reason, file=sys.stderr)
         return 1
