@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.kubernetes.control_plane import ControlPlane, find_assets
+from tests.kubernetes.control_plane import BUILT, ControlPlane, find_assets
 from tests.node import archives, cgroups
 from tests.node.cluster import Cluster
 from tests.node.colocation import configure
@@ -24,7 +24,7 @@ def _why_not() -> str:
         return f"makes this machine a Kubernetes node: `make test-node`, or set {ASKED_FOR}=1"
     if os.geteuid() != 0:
         return "only root can make this machine a node"
-    assets, why = find_assets()
+    assets, why = find_assets(BUILT)
     if assets is not None and not (assets / "kubelet").exists():
         why = f"no kubelet in {assets}; `make kubernetes` builds one"
     return why or find_programs()[1] or cgroups.why_not()
@@ -40,7 +40,7 @@ def wanted() -> None:
 @pytest.fixture(scope="session")
 def cluster(wanted: None) -> Iterator[Cluster]:
     """The cluster with definitions, workloads, webhook and manager; the agent is not there yet."""
-    (assets, _), (programs, _) = find_assets(), find_programs()
+    (assets, _), (programs, _) = find_assets(BUILT), find_programs()
     assert assets is not None and programs is not None
     with ControlPlane(assets, apiserver_flags=_FLAGS, users=_USERS) as plane:
         try:
