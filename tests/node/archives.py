@@ -30,7 +30,7 @@ BUSYBOX_IMAGE = "localhost/busybox:test"
 PAUSE_IMAGE = "localhost/pause:test"
 KOORD_IMAGE = "localhost/koord:test"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-_APPLETS = ("sh", "sleep", "cat", "ls", "true", "kill", "wget")
+_APPLETS = ("sh", "sleep", "cat", "tail")
 _NOT_NEEDED = {"test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages"}
 _GENERATED = {"api", "models"}
 """Folders of the kubernetes distribution that hold a class per API object, 110 MB; the project uses its own."""

@@ -6,8 +6,8 @@ import os
 
 from koord.api import names
 from koordlet.sysfs import cpulist
-from tests.node import cgroups
-from tests.node.cluster import Cluster, JsonObject, container_group, container_id, group_of
+from tests.node import archives, cgroups
+from tests.node.cluster import KOORD_NAMESPACE, Cluster, JsonObject, container_group, container_id, group_of
 from tests.node.colocation import (
     BEST_EFFORT,
     RUSH_MILLI,
@@ -46,6 +46,31 @@ def test_a_container_that_is_started_again_gets_its_limits_again(cluster: Cluste
 
     cluster.machine.wait_for(lambda: container_id(again()) != container_id(before), "the container runs again")
     eventually(cluster, lambda: limits_of([again()]), [WITH_QUOTA_OF_ALL] * 2, "limits of the new container")
+
+
+def test_batch_work_that_outgrows_its_memory_limit_is_killed_and_kubelet_says_so(
+    cluster: Cluster, koordlet: None
+) -> None:
+    cluster.apply_file("hungry.yaml", image=archives.BUSYBOX_IMAGE)
+    try:
+        reason = "jsonpath={.status.containerStatuses[0].state.terminated.reason}=OOMKilled"
+        cluster.wait_pod("batch", "hungry", reason)
+    finally:
+        cluster.kubectl("-n", "batch", "delete", "pod/hungry", "--wait")
+
+
+def test_an_agent_that_is_killed_takes_up_its_work_again(cluster: Cluster, koordlet: None) -> None:
+    configure(cluster, "cfsQuota")
+    pods = crunching(cluster)
+    (agent,) = cluster.pods(KOORD_NAMESPACE, "app=koordlet")
+    name = agent["metadata"]["name"]
+    cluster.machine.kill_container(container_id(agent))
+    cluster.machine.wait_for(
+        lambda: "not stopped in order" in cluster.machine.log_of(KOORD_NAMESPACE, name), "cleaning"
+    )
+    cluster.wait_rollout(KOORD_NAMESPACE, "daemonset", "koordlet")
+    eventually(cluster, lambda: limits_of(pods), [WITH_QUOTA_OF_ALL] * 4, "limits of pods")
+    eventually(cluster, lambda: quota_us(BEST_EFFORT) > 0, True, "quota of batch work as a whole")
 
 
 def test_production_outweighs_batch_by_256_and_follows_kubelets_sum(cluster: Cluster, koordlet: None) -> None:
