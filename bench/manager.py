@@ -23,7 +23,7 @@ from koord.api.objects import Node, Pod
 from koord.api.slo import NodeMetric
 from koord.api.timestamps import format_rfc3339
 from koord.kube.changes import Change
-from manager.config import loading
+from koord.slo_config import loading
 from manager.control import garbage
 from manager.control.batch_resources import BatchResources
 from manager.control.observations import Observations

@@ -5,7 +5,7 @@ from typing import Final
 from koord.api.objects import ConfigMap, Node
 from koord.kube.events import EventRecorder, EventType, reference
 from koord.kube.resources import CONFIGMAPS, NODES
-from manager.config.loading import KeyFault
+from koord.slo_config.loading import KeyFault
 from manager.overcommit.decision import BatchDecision, Reason
 
 REASON_BATCH_REMOVED: Final = "BatchResourcesRemoved"

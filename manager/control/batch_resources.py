@@ -12,10 +12,10 @@ from koord.api import names
 from koord.api.objects import Node
 from koord.kube.client import Client
 from koord.kube.resources import NODES
+from koord.slo_config import colocation
+from koord.slo_config.colocation import ColocationConfig
+from koord.slo_config.loading import Configuration
 from manager import metrics
-from manager.config import colocation
-from manager.config.colocation import ColocationConfig
-from manager.config.loading import Configuration
 from manager.control.announcing import Announcer
 from manager.control.observations import Observations
 from manager.control.strategies import Strategies

@@ -9,12 +9,12 @@ from koord.kube.changes import Change
 from koord.kube.client import Client
 from koord.kube.resources import CONFIGMAPS
 from koord.kube.store import Store
+from koord.slo_config.loading import Configuration, load
+from koord.slo_config.slo import BLOCKS
 from manager import metrics
-from manager.config.loading import Configuration, load
-from manager.config.slo import BLOCKS
 from manager.control.announcing import Announcer
 
-logger = logging.getLogger("koord.manager.config")
+logger = logging.getLogger("koord.koord.slo_config")
 
 
 class ConfigurationWatch:

@@ -14,10 +14,10 @@ from koord.kube.client import Client
 from koord.kube.errors import AlreadyExists, NotFound
 from koord.kube.resources import Resource
 from koord.kube.store import Store
+from koord.slo_config import colocation
+from koord.slo_config.loading import Configuration
+from koord.slo_config.schema import Fragment
 from manager import metrics
-from manager.config import colocation
-from manager.config.loading import Configuration
-from manager.config.schema import Fragment
 from manager.control.observations import Observations
 from manager.control.strategies import Strategies
 from manager.control.work_queue import GONE, NOTHING, Step

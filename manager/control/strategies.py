@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from koord.api import names
-from manager.config.colocation import ColocationConfig
-from manager.config.resolve import Resolved, resolve
+from koord.slo_config.colocation import ColocationConfig
+from koord.slo_config.resolve import Resolved, resolve
 
 _Inputs = tuple[ColocationConfig, Mapping[str, str], str]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from manager.config.resolve import Resolved
+from koord.slo_config.resolve import Resolved
 from manager.overcommit.amounts import ceil_div
 from manager.overcommit.decision import NO_BATCH, Batch, BatchDecision, Reason
 from manager.overcommit.formula import Ledger, policy_of

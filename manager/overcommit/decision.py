@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from koord.api import names, quantity
-from manager.config.resolve import Resolved
+from koord.slo_config.resolve import Resolved
 from manager.overcommit.formula import Ledger
 from manager.overcommit.pod_share import PodKey
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from koord.api import names
 from koord.api.objects import Node, Pod
 from koord.api.slo import NodeMetric
-from manager.config import colocation
-from manager.config.loading import load
-from manager.config.resolve import resolve
+from koord.slo_config import colocation
+from koord.slo_config.loading import load
+from koord.slo_config.resolve import resolve
 from manager.overcommit import node_facts, pod_share
 from manager.overcommit.decide import decide
 from manager.overcommit.decision import BatchDecision

@@ -8,7 +8,7 @@ on node level, a pod without a report counts by its request under maxUsageReques
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from manager.config.strategy import Strategy
+from koord.slo_config.strategy import Strategy
 from manager.overcommit.amounts import ZERO, Amounts
 from manager.overcommit.decision import Batch
 from manager.overcommit.formula import Ledger, ResourceName, policy_of

@@ -1,8 +1,8 @@
 """The NodeMetric spec of one node: how its agent measures and how often it reports."""
 
-from manager.config.resolve import Resolved
-from manager.config.schema import Fragment
-from manager.config.strategy import DEFAULTS, problem_with
+from koord.slo_config.resolve import Resolved
+from koord.slo_config.schema import Fragment
+from koord.slo_config.strategy import DEFAULTS, problem_with
 
 
 def collect_policy(resolved: Resolved) -> Fragment:

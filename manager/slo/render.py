@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from koord.api import names, quantity
-from manager.config.loading import Configuration
-from manager.config.schema import Fragment
-from manager.config.slo import BLOCKS
+from koord.slo_config.loading import Configuration
+from koord.slo_config.schema import Fragment
+from koord.slo_config.slo import BLOCKS
 
 
 def render(configuration: Configuration, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Fragment:

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koord.api.quantity import NANO, NANO_PER_MILLI
-from manager.config import colocation
-from manager.config.resolve import Resolved, resolve
+from koord.slo_config import colocation
+from koord.slo_config.resolve import Resolved, resolve
 from manager.overcommit.amounts import ZERO, Amounts
 from manager.overcommit.decide import decide
 from manager.overcommit.decision import BatchDecision, Reason

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koord.api.errors import InvalidInput
-from manager.config import colocation, go_duration, loading, slo_fields
-from manager.config.resolve import resolve
-from manager.config.schema import combine
-from manager.config.strategy import DEFAULTS
+from koord.slo_config import colocation, go_duration, loading, slo_fields
+from koord.slo_config.resolve import resolve
+from koord.slo_config.schema import combine
+from koord.slo_config.strategy import DEFAULTS
 from manager.slo.collect_policy import collect_policy
 from manager.slo.render import merge_patch, render, spec_changes
 

@@ -8,8 +8,8 @@ import pytest
 from koord.api.objects import Node, Pod
 from koord.api.slo import NodeMetric
 from koord.api.timestamps import parse_rfc3339
-from manager.config import colocation
-from manager.config.resolve import Resolved, resolve
+from koord.slo_config import colocation
+from koord.slo_config.resolve import Resolved, resolve
 from manager.overcommit import node_facts, pod_share
 from manager.overcommit.cpu_list import count_cpus
 from manager.overcommit.decide import decide

@@ -11,10 +11,10 @@ from koord.api.errors import InvalidInput
 from koord.api.objects import Node, Pod
 from koord.api.slo import NodeMetric
 from koord.api.timestamps import parse_rfc3339
-from manager.config import colocation, loading
-from manager.config.resolve import resolve
-from manager.config.slo_fields import BURST_DEFAULTS, SYSTEM_DEFAULTS, THRESHOLD_DEFAULTS
-from manager.config.strategy import DEFAULTS
+from koord.slo_config import colocation, loading
+from koord.slo_config.resolve import resolve
+from koord.slo_config.slo_fields import BURST_DEFAULTS, SYSTEM_DEFAULTS, THRESHOLD_DEFAULTS
+from koord.slo_config.strategy import DEFAULTS
 from manager.overcommit import node_facts, pod_share
 from manager.overcommit.amounts import read_amounts
 from manager.overcommit.decide import decide

@@ -6,7 +6,7 @@ configuration is read, and not once per node when it is written.
 
 from typing import Final
 
-from manager.config.schema import INT32_MAX, Fragment, ListOf, MapOf, Record, Scalar, Schema
+from koord.slo_config.schema import INT32_MAX, Fragment, ListOf, MapOf, Record, Scalar, Schema
 
 _BOOL = Scalar("bool")
 _INT = Scalar("int")

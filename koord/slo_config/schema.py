@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from koord.api import quantity
 from koord.api.errors import InvalidInput
-from manager.config import go_duration
+from koord.slo_config import go_duration
 
 Json: TypeAlias = Any
 Fragment: TypeAlias = dict[str, Any]

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from manager.config.schema import Fragment, ListOf, MapOf, Record, Scalar, Schema
+from koord.slo_config.schema import Fragment, ListOf, MapOf, Record, Scalar, Schema
 
 _INT = Scalar("int")
 

@@ -13,9 +13,9 @@ import msgspec
 
 from koord.api import names
 from koord.api.errors import InvalidInput
-from manager.config.colocation import ColocationConfig
-from manager.config.schema import INT64_MAX, Fragment, FragmentReader, combine
-from manager.config.strategy import STRATEGY_SCHEMA, Strategy, typed
+from koord.slo_config.colocation import ColocationConfig
+from koord.slo_config.schema import INT64_MAX, Fragment, FragmentReader, combine
+from koord.slo_config.strategy import STRATEGY_SCHEMA, Strategy, typed
 
 RATIO_LABELS: Final = {
     names.LABEL_CPU_RECLAIM_RATIO: "cpuReclaimThresholdPercent",

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from koord.api import names
-from manager.config import slo_fields
-from manager.config.json_document import json_document
-from manager.config.schema import Fragment, FragmentReader, ListOf, Record, Scalar, combine
-from manager.config.selection import SELECTOR_SCHEMA, NodeEntry, first_match, read_entries
+from koord.slo_config import slo_fields
+from koord.slo_config.json_document import json_document
+from koord.slo_config.schema import Fragment, FragmentReader, ListOf, Record, Scalar, combine
+from koord.slo_config.selection import SELECTOR_SCHEMA, NodeEntry, first_match, read_entries
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from typing import Final, TypeVar
 
 from koord.api import names
 from koord.api.errors import InvalidInput
-from manager.config import colocation, slo
-from manager.config.colocation import ColocationConfig
-from manager.config.slo import BLOCKS, BlockConfig, HostApplicationConfig
+from koord.slo_config import colocation, slo
+from koord.slo_config.colocation import ColocationConfig
+from koord.slo_config.slo import BLOCKS, BlockConfig, HostApplicationConfig
 
 Parsed = TypeVar("Parsed")
 

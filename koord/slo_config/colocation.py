@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from koord.api.errors import InvalidInput
-from manager.config.json_document import json_document
-from manager.config.schema import Fragment, FragmentReader, ListOf, Record, Scalar, combine
-from manager.config.selection import SELECTOR_SCHEMA, NodeEntry, first_match, read_entries
-from manager.config.strategy import DEFAULTS, STRATEGY_FIELDS, STRATEGY_SCHEMA, problem_with
+from koord.slo_config.json_document import json_document
+from koord.slo_config.schema import Fragment, FragmentReader, ListOf, Record, Scalar, combine
+from koord.slo_config.selection import SELECTOR_SCHEMA, NodeEntry, first_match, read_entries
+from koord.slo_config.strategy import DEFAULTS, STRATEGY_FIELDS, STRATEGY_SCHEMA, problem_with
 
 _ENTRY = Record({"name": Scalar("string"), "nodeSelector": SELECTOR_SCHEMA, **STRATEGY_FIELDS})
 _DOCUMENT: Final = Record({**STRATEGY_FIELDS, "nodeConfigs": ListOf(_ENTRY)})

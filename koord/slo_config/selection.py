@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from koord.api.selectors import InvalidSelector, LabelSelector, Requirement, Selector, compile_selector
-from manager.config.schema import Fragment, ListOf, MapOf, Record, Scalar
+from koord.slo_config.schema import Fragment, ListOf, MapOf, Record, Scalar
 
 _TEXT = Scalar("string")
 SELECTOR_SCHEMA = Record(
