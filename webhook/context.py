@@ -16,18 +16,37 @@ _GATES = {
     "DisableExtendedResourceSpec": "disable_extended_resource_spec",
     "DisableDeviceResourceSpec": "disable_device_resource_spec",
     "MultiQuotaTree": "multi_quota_tree",
+    "ColocationProfileSkipValidatingPriority": "skip_validating_priority",
+    "SupportParentQuotaSubmitPod": "support_parent_quota",
+    "DisableDefaultQuota": "disable_default_quota",
+    "ValidatePodDeviceResource": "validate_devices",
+    "EnablePodEnhancedValidator": "enhanced_validator",
+    "PodValidatingWebhook": "pod_validating",
+    "ConfigMapValidatingWebhook": "config_validating",
+    "NodeMutatingWebhook": "node_mutating",
+    "NodeValidatingWebhook": "node_validating",
 }
 ALWAYS_EXCLUDED = frozenset({names.NAMESPACE_KUBE_SYSTEM, names.CONFIG_NAMESPACE})
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureGates:
-    """Koordinator's feature gates of the pod mutation; all off by default."""
+    """Koordinator's feature gates of what is built here, with its defaults but for the configuration's validation,
+    which is on: a typo in it reaches every node."""
 
     skip_mutating_resources: bool = False
     disable_extended_resource_spec: bool = False
     disable_device_resource_spec: bool = False
     multi_quota_tree: bool = False
+    skip_validating_priority: bool = False
+    support_parent_quota: bool = False
+    disable_default_quota: bool = False
+    validate_devices: bool = False
+    enhanced_validator: bool = False
+    pod_validating: bool = True
+    config_validating: bool = True
+    node_mutating: bool = False
+    node_validating: bool = False
 
     @classmethod
     def from_names(cls, gates: Mapping[str, bool]) -> FeatureGates:

@@ -64,7 +64,7 @@ def compile_quota_trees(quotas: Iterable[ElasticQuota], profiles: Iterable[Elast
     for quota in sorted(quotas, key=lambda quota: _place(quota.metadata)):
         tree = quota.metadata.labels.get(names.LABEL_QUOTA_TREE_ID, "")
         tree_by_quota.setdefault(quota.metadata.name, tree)
-        for namespace in _namespaces(quota.metadata.annotations.get(names.ANNOTATION_QUOTA_NAMESPACES, "")):
+        for namespace in bound_namespaces(quota):
             tree_by_namespace.setdefault(namespace, tree)
     expressions_by_tree: dict[str, list[JsonObject]] = {}
     for profile in sorted(profiles, key=lambda profile: _place(profile.metadata)):
@@ -98,7 +98,9 @@ def _place(metadata: ObjectMeta) -> tuple[str, str]:
     return metadata.namespace, metadata.name
 
 
-def _namespaces(text: str) -> tuple[str, ...]:
+def bound_namespaces(quota: ElasticQuota) -> tuple[str, ...]:
+    """The namespaces that the quota's annotation binds to it; none when it does not read."""
+    text = quota.metadata.annotations.get(names.ANNOTATION_QUOTA_NAMESPACES, "")
     try:
         return _NAMESPACES.decode(text) if text else ()
     except msgspec.MsgspecError:

@@ -9,6 +9,7 @@ import msgspec
 
 from koord.api.objects import JsonObject
 from webhook.decision import Decision
+from webhook.judgement import Judgement
 from webhook.views import PodView, View
 
 API_VERSIONS = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
@@ -110,7 +111,7 @@ def decode_review(body: bytes) -> Submission:
     except msgspec.DecodeError as error:
         raise BadReview(f"the body is not JSON: {error}") from error
     request = review.request
-    _check(review.api_version, review.kind, request is not None and bool(request.uid))
+    check_envelope(review.api_version, review.kind, request is not None and bool(request.uid))
     assert request is not None
     return Submission(review.api_version, request, body)
 
@@ -121,13 +122,14 @@ def _decode_envelope(body: bytes, problem: str) -> Submission:
     except msgspec.MsgspecError:
         raise BadReview(f"the body is not an AdmissionReview: {problem}") from None
     header = envelope.request
-    _check(envelope.api_version, envelope.kind, header is not None and bool(header.uid))
+    check_envelope(envelope.api_version, envelope.kind, header is not None and bool(header.uid))
     assert header is not None
     request = AdmissionRequest(**{name: getattr(header, name) for name in header.__struct_fields__})
     return Submission(envelope.api_version, request, body, problem)
 
 
-def _check(api_version: str, kind: str, has_uid: bool) -> None:
+def check_envelope(api_version: str, kind: str, has_uid: bool) -> None:
+    """Raises BadReview for what is no AdmissionReview of a known version with a request."""
     if api_version not in API_VERSIONS or kind != "AdmissionReview":
         allowed = ", ".join(API_VERSIONS)
         raise BadReview(f"expected an AdmissionReview of {allowed}, got {kind or 'no kind'} {api_version!r}")
@@ -175,16 +177,20 @@ class _ReviewAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 def encode_answer(submission: Submission, decision: Decision) -> bytes:
     """The answer as JSON. Without a change neither patch nor patchType appears: the API server refuses half."""
-    uid = submission.request.uid
+    return encode_response(submission.api_version, submission.request.uid, decision)
+
+
+def encode_response(api_version: str, uid: str, outcome: Decision | Judgement) -> bytes:
+    """The answer to the review `uid`, in the version that it came in."""
     status = None
-    if not decision.allowed:
-        status = _Status(decision.code, decision.message)
-    if decision.operations:
-        patch = _ENCODER.encode(decision.operations)
-        response = _Response(uid, decision.allowed, "JSONPatch", patch, status, decision.warnings)
+    if not outcome.allowed:
+        status = _Status(outcome.code, outcome.message)
+    if outcome.operations:
+        patch = _ENCODER.encode(outcome.operations)
+        response = _Response(uid, outcome.allowed, "JSONPatch", patch, status, outcome.warnings)
     else:
-        response = _Response(uid, decision.allowed, status=status, warnings=decision.warnings)
-    return _ENCODER.encode(_ReviewAnswer(submission.api_version, "AdmissionReview", response))
+        response = _Response(uid, outcome.allowed, status=status, warnings=outcome.warnings)
+    return _ENCODER.encode(_ReviewAnswer(api_version, "AdmissionReview", response))
 
 
 def pod_reference(submission: Submission) -> str:

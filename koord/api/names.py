@@ -19,10 +19,13 @@ LABEL_PRIORITY: Final = "koordinator.sh/priority"
 LABEL_PRIORITY_CLASS: Final = "koordinator.sh/priority-class"
 LABEL_EVICTION_ENABLED: Final = "koordinator.sh/eviction-enabled"
 LABEL_QUOTA_NAME: Final = "quota.scheduling.koordinator.sh/name"
+LABEL_QUOTA_IS_PARENT: Final = "quota.scheduling.koordinator.sh/is-parent"
+LABEL_PREEMPTIBLE: Final = "quota.scheduling.koordinator.sh/preemptible"
 LABEL_QUOTA_TREE_ID: Final = "quota.scheduling.koordinator.sh/tree-id"
 
 # Pod annotations
 ANNOTATION_EXTENDED_RESOURCE_SPEC: Final = "node.koordinator.sh/extended-resource-spec"
+ANNOTATION_RESERVE_POD: Final = "scheduling.koordinator.sh/reserve-pod"
 ANNOTATION_RESOURCE_STATUS: Final = "scheduling.koordinator.sh/resource-status"
 ANNOTATION_EVICTION_PRIORITY: Final = "koordinator.sh/eviction-priority"
 ANNOTATION_EVICTION_POLICY: Final = "koordinator.sh/eviction-policy"
@@ -64,6 +67,7 @@ GPU_SHARED: Final = "koordinator.sh/gpu.shared"
 GPU_CORE: Final = "koordinator.sh/gpu-core"
 GPU_MEMORY: Final = "koordinator.sh/gpu-memory"
 GPU_MEMORY_RATIO: Final = "koordinator.sh/gpu-memory-ratio"
+HUAWEI_NPU_CORE: Final = "huawei.com/npu-core"
 
 # slo-controller-config
 CONFIG_NAMESPACE: Final = "koordinator-system"

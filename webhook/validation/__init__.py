@@ -1,0 +1,1 @@
+"""What is refused, and why: pods, profiles, slo-controller-config, nodes. Pure."""
