@@ -7,6 +7,8 @@ labelled, patched and deleted; a pod that is being deleted always passes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from koord.api import names, quantity
 from koord.api.objects import Pod
 from koord.api.pod_resources import requests_nano
@@ -40,11 +42,11 @@ class PodRules:
 
     def __init__(
         self,
-        gates: FeatureGates = FeatureGates(),
+        gates: FeatureGates | None = None,
         quotas: Quotas | None = None,
         required_labels: RequiredLabels | None = None,
     ) -> None:
-        self.gates = gates
+        self.gates = gates or FeatureGates()
         self.quotas = quotas or Quotas()
         self.required_labels = required_labels or RequiredLabels()
 
@@ -69,7 +71,7 @@ class PodRules:
             return refusal(Reason.COLOCATION_RULES, errors, warnings)
         if text := self._quota(new, old):
             return refusal(Reason.QUOTA, text, warnings)
-        if self.gates.validate_devices and (errors := _added(device_errors(new), old and device_errors(old))):
+        if self.gates.validate_devices and (errors := _added(device_errors, new, old)):
             return refusal(Reason.DEVICE_RULES, errors, warnings)
         if self.gates.enhanced_validator and (text := self.required_labels.problem(new)):
             return refusal(Reason.REQUIRED_LABELS, text, warnings)
@@ -77,7 +79,7 @@ class PodRules:
 
     def _colocation(self, new: Pod, old: Pod | None) -> list[FieldError]:
         errors = [] if old is None else _immutability_errors(new, old, self.gates)
-        return errors + _added(combination_errors(new), old and combination_errors(old))
+        return errors + _added(combination_errors, new, old)
 
     def _quota(self, new: Pod, old: Pod | None) -> str:
         label = names.LABEL_PREEMPTIBLE
@@ -93,9 +95,13 @@ class PodRules:
         )
 
 
-def _added(errors: list[FieldError], before: list[FieldError] | None) -> list[FieldError]:
-    """The errors that the old object did not have."""
-    return [error for error in errors if error not in before] if before else errors
+def _added(rule: Callable[[Pod], list[FieldError]], new: Pod, old: Pod | None) -> list[FieldError]:
+    """The errors that the old pod does not have already."""
+    errors = rule(new)
+    if not errors or old is None:
+        return errors
+    before = rule(old)
+    return [error for error in errors if error not in before]
 
 
 def _immutability_errors(new: Pod, old: Pod, gates: FeatureGates) -> list[FieldError]:
