@@ -28,7 +28,7 @@ FIELD_REQUESTS = "pod.spec.containers[*].resources.requests"
 _NANO_PER_CORE = 1_000_000_000
 _IMMUTABLE = "field is immutable"
 
-_BANDS_OF = {
+BANDS_OF = {
     QoSClass.BE: (PriorityBand.MID, PriorityBand.BATCH, PriorityBand.FREE),
     QoSClass.LSR: (PriorityBand.PROD,),
 }
@@ -125,7 +125,7 @@ def combination_errors(pod: Pod) -> list[FieldError]:
     requests = requests_nano(pod.spec)
     if qos is not QoSClass.BE and any(requests.get(name) for name in (names.BATCH_CPU, names.BATCH_MEMORY)):
         errors.append(required(FIELD_QOS, "must specify koordinator QoS BE with koordinator colocation resources"))
-    if qos in _BANDS_OF and band not in _BANDS_OF[qos]:
+    if qos in BANDS_OF and band not in BANDS_OF[qos]:
         text = f"{names.LABEL_QOS}={qos} and priorityClass={band} cannot be used in combination"
         errors.append(forbidden("Pod", f"{text} ({_advice(pod, qos)})"))
     if qos in (QoSClass.LSR, QoSClass.LSE):
@@ -140,8 +140,8 @@ def combination_errors(pod: Pod) -> list[FieldError]:
 
 def _advice(pod: Pod, qos: QoSClass) -> str:
     """What would be allowed, and where the pod's own class comes from."""
-    wanted = " or ".join(_BANDS_OF[qos])
-    values = " or ".join(f"{BANDS[band].lowest}-{BANDS[band].highest}" for band in _BANDS_OF[qos])
+    wanted = " or ".join(BANDS_OF[qos])
+    values = " or ".join(f"{BANDS[band].lowest}-{BANDS[band].highest}" for band in BANDS_OF[qos])
     label = pod.metadata.labels.get(names.LABEL_PRIORITY_CLASS)
     if label is not None:
         source = f'label {names.LABEL_PRIORITY_CLASS} is "{label}"'
