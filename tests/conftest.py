@@ -9,6 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A shared machine is slow at times; that is no failure.
+settings.register_profile("koord", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("koord")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

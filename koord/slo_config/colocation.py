@@ -4,8 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from koord.api import names
 from koord.api.errors import InvalidInput
+from koord.slo_config.bounds import bound_problems, refuse_out_of_bounds
 from koord.slo_config.json_document import json_document
+from koord.slo_config.overlap import overlap_warnings
 from koord.slo_config.schema import Fragment, FragmentReader, ListOf, Record, Scalar, combine
 from koord.slo_config.selection import SELECTOR_SCHEMA, NodeEntry, first_match, read_entries
 from koord.slo_config.strategy import DEFAULTS, STRATEGY_FIELDS, STRATEGY_SCHEMA, problem_with
@@ -40,6 +43,7 @@ def parse(text: str, object_ref: str) -> ColocationConfig:
     if problem := problem_with(config.cluster):
         field, _, rest = problem.partition(": ")
         raise InvalidInput(object_ref, field, config.cluster[field], rest.partition("allowed: ")[2])
+    refuse_out_of_bounds(names.KEY_COLOCATION, config.cluster, config.stated, object_ref)
     return config
 
 
@@ -59,11 +63,18 @@ def read(text: str, object_ref: str) -> ColocationConfig:
         if judged.problem:
             warnings.append(judged.problem)
         entries.append(judged)
+    warnings += overlap_warnings(entries)
     return ColocationConfig(stated, cluster, tuple(entries), tuple(warnings))
 
 
 def _neutralised_if_unusable(entry: NodeEntry, cluster: Fragment) -> NodeEntry:
-    if entry.problem or not (wrong := problem_with(combine(STRATEGY_SCHEMA, cluster, entry.fields))):
+    if entry.problem:
+        return entry
+    merged = combine(STRATEGY_SCHEMA, cluster, entry.fields)
+    wrong = problem_with(merged)
+    for found in bound_problems(names.KEY_COLOCATION, merged, entry.fields):
+        wrong = wrong or f"{found.path}: invalid value {found.number:g}: {found.allowed}"
+    if not wrong:
         return entry
     problem = f"{entry.path}.{wrong}; the cluster strategy applies to its nodes"
     return NodeEntry(entry.name, entry.path, entry.selector, {}, problem)

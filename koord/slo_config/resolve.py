@@ -14,6 +14,7 @@ import msgspec
 from koord.api import names
 from koord.api.errors import InvalidInput
 from koord.slo_config.colocation import ColocationConfig
+from koord.slo_config.options import NO_OPTIONS, Options, options_of
 from koord.slo_config.schema import INT64_MAX, Fragment, FragmentReader, combine
 from koord.slo_config.strategy import STRATEGY_SCHEMA, Strategy, typed
 
@@ -37,6 +38,7 @@ class Resolved:
     cluster_enabled: bool
     stated_by: Mapping[str, str]
     notes: tuple[str, ...] = ()
+    options: Options = NO_OPTIONS
 
     @property
     def enabled(self) -> bool:
@@ -65,7 +67,8 @@ def resolve(config: ColocationConfig, labels: Mapping[str, str], annotations: Ma
     for source, fragment in layers:
         effective = combine(STRATEGY_SCHEMA, effective, fragment)
         stated_by.update(dict.fromkeys(fragment, source))
-    return Resolved(typed(effective), effective, config.cluster["enable"], stated_by, tuple(notes))
+    options = options_of(effective.get("extensions", {}))
+    return Resolved(typed(effective), effective, config.cluster["enable"], stated_by, tuple(notes), options)
 
 
 def _from_annotation(text: str, notes: list[str]) -> Fragment:

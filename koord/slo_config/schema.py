@@ -24,7 +24,7 @@ INT32_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A leaf. `minimum`/`maximum` bound integers; `empty_is_absent` makes "" mean "not stated"."""
+    """A leaf. `minimum`/`maximum` bound numbers; `empty_is_absent` makes "" mean "not stated"."""
 
     kind: ScalarKind
     minimum: int = -INT64_MAX - 1
@@ -42,9 +42,11 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class MapOf:
-    """A free-form map. Combining replaces the value of each stated key."""
+    """A free-form map. Combining replaces the value of each stated key. `known`: keys with a schema of their own,
+    which combine by it."""
 
     item: "Schema"
+    known: Mapping[str, "Schema"] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class FragmentReader:
         if isinstance(schema, MapOf):
             entries = self._require(found, dict, path, "an object")
             return {
-                key: self.read(schema.item, item, f"{path}.{key}")
+                key: self.read(schema.known.get(key, schema.item), item, f"{path}.{key}")
                 for key, item in entries.items()
                 if item is not None
             }
@@ -109,9 +111,7 @@ class FragmentReader:
             case "int":
                 return self._read_int(schema, found, path)
             case "float":
-                if isinstance(found, bool) or not isinstance(found, int | float):
-                    raise self._wrong(path, found, "a number")
-                return float(found)
+                return self._read_float(schema, found, path)
             case "string":
                 return self._read_text(schema, found, path)
             case "quantity":
@@ -131,6 +131,13 @@ class FragmentReader:
         if not schema.minimum <= found <= schema.maximum:
             raise self._wrong(path, found, f"a whole number from {schema.minimum} to {schema.maximum}")
         return found
+
+    def _read_float(self, schema: Scalar, found: Json, path: str) -> float:
+        if isinstance(found, bool) or not isinstance(found, int | float):
+            raise self._wrong(path, found, "a number")
+        if not schema.minimum <= found <= schema.maximum:
+            raise self._wrong(path, found, f"a number from {schema.minimum} to {schema.maximum}")
+        return float(found)
 
     def _read_text(self, schema: Scalar, found: Json, path: str) -> str:
         text: str = self._require(found, str, path, "a string")
@@ -174,7 +181,10 @@ def combine(schema: Schema, base: Json, overlay: Json) -> Json:
             combined[name] = combine(schema.fields[name], base[name], value) if name in base else value
         return combined
     if isinstance(schema, MapOf):
-        return {**base, **overlay}
+        merged = {**base, **overlay}
+        for name in schema.known.keys() & base.keys() & overlay.keys():
+            merged[name] = combine(schema.known[name], base[name], overlay[name])
+        return merged
     if isinstance(schema, ListOf):
         return [
             combine(schema.item, base[index], item) if index < len(base) else item

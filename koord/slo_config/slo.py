@@ -6,7 +6,9 @@ from typing import Final
 
 from koord.api import names
 from koord.slo_config import slo_fields
+from koord.slo_config.bounds import refuse_out_of_bounds
 from koord.slo_config.json_document import json_document
+from koord.slo_config.overlap import overlap_warnings
 from koord.slo_config.schema import Fragment, FragmentReader, ListOf, Record, Scalar, combine
 from koord.slo_config.selection import SELECTOR_SCHEMA, NodeEntry, first_match, read_entries
 
@@ -85,10 +87,13 @@ def built_in(block: Block) -> BlockConfig:
 
 
 def parse_block(block: Block, text: str, object_ref: str) -> BlockConfig:
-    """Read a block's document. Raises InvalidInput for bad JSON, a wrong type, or a value the CRD refuses."""
+    """Read a block's document. Raises InvalidInput for bad JSON, a wrong type, or a value that the CRD or admission
+    refuses."""
     reader = FragmentReader(object_ref)
     document = reader.read(block.document(), json_document(text, object_ref), "")
-    cluster = combine(block.schema, block.defaults, document.get("clusterStrategy", {}))
+    stated = document.get("clusterStrategy", {})
+    cluster = combine(block.schema, block.defaults, stated)
+    refuse_out_of_bounds(block.key, cluster, stated, object_ref, "clusterStrategy")
     entries = []
     for entry in read_entries(document.get("nodeStrategies", ()), "nodeStrategies"):
         fields = entry.fields
@@ -96,6 +101,7 @@ def parse_block(block: Block, text: str, object_ref: str) -> BlockConfig:
             # Koordinator always encodes this field, so an entry that omits it states zero ("unknown").
             fields = {**slo_fields.SYSTEM_DEFAULTS, **fields}
         complete = combine(block.schema, cluster, fields)
+        refuse_out_of_bounds(block.key, complete, entry.fields, object_ref, entry.path)
         entries.append(NodeEntry(entry.name, entry.path, entry.selector, complete, entry.problem))
     return BlockConfig(cluster, tuple(entries), _warnings(reader, entries))
 
@@ -110,4 +116,4 @@ def parse_host_applications(text: str, object_ref: str) -> HostApplicationConfig
 
 def _warnings(reader: FragmentReader, entries: list[NodeEntry] | tuple[NodeEntry, ...]) -> tuple[str, ...]:
     unknown = [f"{path}: unknown field, ignored" for path in reader.unknown_fields]
-    return (*unknown, *(entry.problem for entry in entries if entry.problem))
+    return (*unknown, *(entry.problem for entry in entries if entry.problem), *overlap_warnings(entries))

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
+from koord.slo_config.options import KOORD, OPTIONS
 from koord.slo_config.schema import Fragment, ListOf, MapOf, Record, Scalar, Schema
 
 _INT = Scalar("int")
@@ -29,7 +30,7 @@ STRATEGY_FIELDS: Final[dict[str, Schema]] = {
     "midStaticMemoryReservedPercent": _INT,
     "batchCPUThresholdPercent": _INT,
     "batchMemoryThresholdPercent": _INT,
-    "extensions": MapOf(Scalar("any")),
+    "extensions": MapOf(Scalar("any"), {KOORD: OPTIONS}),
 }
 STRATEGY_SCHEMA: Final = Record(STRATEGY_FIELDS)
 

@@ -17,14 +17,14 @@ from koord.api import names
 from koord.api.errors import InvalidInput
 from koord.api.objects import ConfigMap
 from koord.slo_config import node_ratios, slo, slo_fields
+from koord.slo_config.bounds import bound_errors
 from koord.slo_config.json_document import json_document
+from koord.slo_config.overlap import meeting, overlapping
 from koord.slo_config.schema import Fragment, FragmentReader, ListOf, Record, Scalar, combine
 from koord.slo_config.selection import SELECTOR_SCHEMA, NodeEntry, first_match, read_entries
 from koord.slo_config.strategy import DEFAULTS, STRATEGY_SCHEMA
 from webhook.judgement import ALLOWED, Judgement, Reason, refusal
-from webhook.validation.config_bounds import bound_errors
 from webhook.validation.config_network import network_errors
-from webhook.validation.config_overlap import meeting, overlapping
 
 NodeLabels = Iterable[tuple[str, Mapping[str, str]]]
 Check = Callable[[Fragment, str, str], None]

@@ -1,4 +1,5 @@
-"""Which entries of a key may meet on one node: the first would win silently, so they are refused."""
+"""Which entries of a key may meet on one node: the first would win silently, so admission refuses them, and reading
+them says so."""
 
 from __future__ import annotations
 
@@ -20,6 +21,13 @@ def overlapping(entries: Sequence[NodeEntry]) -> tuple[NodeEntry, NodeEntry] | N
             if len(matching) > 1:
                 return matching[0], matching[1]
     return None
+
+
+def overlap_warnings(entries: Sequence[NodeEntry]) -> list[str]:
+    """A sentence when two entries may meet on one node, for a reader who did not refuse them."""
+    if (pair := overlapping(entries)) is None:
+        return []
+    return [f"{pair[0].label()} and {pair[1].label()} can match the same node; the first one wins there"]
 
 
 def meeting(

@@ -6,10 +6,12 @@ given alone is held against the other's default.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from koord.api import names
+from koord.api.errors import InvalidInput
 from koord.slo_config.schema import Fragment
 
 _PERCENT = (0, 100)
@@ -126,26 +128,50 @@ _KINDS: Final = {
 }
 
 
-def bound_errors(key: str, merged: Fragment, stated: Fragment) -> dict[str, str]:
-    """What is out of bounds: `Type.path` to a sentence. Only what is stated here is judged, against the merged
-    value: a default is never at fault, and the cluster's strategy is judged once."""
-    bounds, found = BOUNDS.get(key), dict[str, str]()
+@dataclass(frozen=True, slots=True)
+class BoundProblem:
+    """A number that is out of bounds: where it stands, what it is, what would be allowed."""
+
+    path: str
+    number: float
+    allowed: str
+
+
+def bound_problems(key: str, merged: Fragment, stated: Fragment) -> Iterator[BoundProblem]:
+    """What is out of bounds. Only what is stated here is judged, against the merged value: a default is never at
+    fault, and the cluster's strategy is judged once."""
+    bounds = BOUNDS.get(key)
     if bounds is None:
-        return found
+        return
     for path, (lowest, highest) in bounds.ranges.items():
         number = _at(stated, path)
         if number is None:
             continue
         too_low = lowest is not None and (number <= lowest if path in bounds.open_below else number < lowest)
         if too_low or (highest is not None and number > highest):
-            found[f"{_KINDS[key]}.{path}"] = f"is {number:g}: allowed: {_in_words(bounds, path)}"
+            yield BoundProblem(path, number, f"allowed: {_in_words(bounds, path)}")
     for upper, lower in bounds.pairs:
         high, low = _at(merged, upper), _at(merged, lower)
         is_stated = _at(stated, upper) is not None or _at(stated, lower) is not None
         if is_stated and high is not None and low is not None and high <= low:
             name = lower.rpartition(".")[2]
-            found[f"{_KINDS[key]}.{upper}"] = f"is {high:g}: must be larger than {name}, which is {low:g}"
-    return found
+            yield BoundProblem(upper, high, f"must be larger than {name}, which is {low:g}")
+
+
+def bound_errors(key: str, merged: Fragment, stated: Fragment) -> dict[str, str]:
+    """The problems as admission shows them: `Type.path` to a sentence."""
+    return {
+        f"{_KINDS[key]}.{problem.path}": f"is {problem.number:g}: {problem.allowed}"
+        for problem in bound_problems(key, merged, stated)
+    }
+
+
+def refuse_out_of_bounds(key: str, merged: Fragment, stated: Fragment, object_ref: str, path: str = "") -> None:
+    """Raises InvalidInput for the first problem. path: where the fragment stands in its document."""
+    for problem in bound_problems(key, merged, stated):
+        field = f"{path}.{problem.path}" if path else problem.path
+        number = int(problem.number) if problem.number.is_integer() else problem.number
+        raise InvalidInput(object_ref, field, number, problem.allowed.removeprefix("allowed: "))
 
 
 def _at(fragment: Fragment, path: str) -> float | None:
