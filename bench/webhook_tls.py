@@ -50,7 +50,7 @@ from sandbox.apiserver.storage import Storage
 from sandbox.kubeconfig import make_credentials, render_kubeconfig, server_context
 from webhook.mutate import decide
 from webhook.registrar import server_tls_context
-from webhook.registration import CONFIGURATION_NAME, POD_PATH
+from webhook.registration import MUTATING_NAME, POD_PATH
 from webhook.review import decode_review, encode_answer
 from webhook.server import BODY_LIMIT_BYTES
 
@@ -115,7 +115,7 @@ async def authority(client: Client) -> str:
     async with asyncio.timeout(30):
         while True:
             try:
-                found = await client.get(MUTATING_WEBHOOK_CONFIGURATIONS, CONFIGURATION_NAME)
+                found = await client.get(MUTATING_WEBHOOK_CONFIGURATIONS, MUTATING_NAME)
                 return base64.b64decode(found["webhooks"][0]["clientConfig"]["caBundle"]).decode()
             except NotFound:
                 await asyncio.sleep(0.05)

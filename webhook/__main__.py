@@ -9,17 +9,19 @@ from pathlib import Path
 
 from certs.files import FileStore
 from koord.api.errors import InvalidInput
-from koord.api.names import CONFIG_NAMESPACE
+from koord.api.names import CONFIG_NAME, CONFIG_NAMESPACE
 from koord.kube.connection import connect
 from koord.kube.events import EventRecorder
 from koord.kube.lease import default_identity
 from koord.logs import LEVELS
 from koord.process import Process
 from webhook.context import FeatureGates
+from webhook.judging import Judges
 from webhook.live import Live
 from webhook.registrar import Registrar
-from webhook.registration import Target
+from webhook.registration import Target, configurations
 from webhook.server import Server
+from webhook.validation.routes import ConfigPlace
 
 COMPONENT = "koord-webhook"
 
@@ -44,9 +46,12 @@ async def _compose(process: Process, flags: argparse.Namespace) -> None:
     live = Live(client, recorder, flags.namespace, flags.feature_gates)
     hosts = flags.host or [f"{flags.service}.{flags.namespace}.svc"]
     target = Target(flags.namespace, flags.service, flags.service_port, flags.url)
-    registrar = Registrar(client, FileStore(flags.cert_dir), hosts, target)
+    gates = flags.feature_gates
+    registrar = Registrar(client, FileStore(flags.cert_dir), hosts, target, configurations(gates))
     await registrar.prepare()
-    server = Server(live, registrar.context, process.stopping, draw_per_request=flags.draw_per == "request")
+    place = ConfigPlace(flags.config_namespace, flags.slo_config_name, flags.node_strategy_name_need_check == "true")
+    judges = Judges(client, live, place)
+    server = Server(live, judges, registrar.context, process.stopping, draw_per_request=flags.draw_per == "request")
     await server.start(flags.bind_address, flags.port)
     process.on_shutdown(server.stop)
 
@@ -56,7 +61,7 @@ async def _compose(process: Process, flags: argparse.Namespace) -> None:
         await registrar.run()
 
     process.supervise("events", recorder.run)
-    for store in (*live.stores, registrar.configurations):
+    for store in (*live.stores, *live.optional_stores, *registrar.stores):
         process.supervise(f"store of {store.resource}", store.run)
     process.supervise("registration", register_when_synced)
     process.add_readiness("stores", live.check_synced)
@@ -95,6 +100,14 @@ def build_parser() -> argparse.ArgumentParser:
     add("--service-port", type=int, default=443, help="port of the Service")
     add("--namespace", default=CONFIG_NAMESPACE, help="own namespace; its pods are never changed")
     add("--feature-gates", type=_gates, default=FeatureGates(), help="Name=true,Name=false")
+    add("--config-namespace", default=CONFIG_NAMESPACE, help="namespace of the ConfigMap that configures nodes")
+    add("--slo-config-name", default=CONFIG_NAME, help="name of that ConfigMap")
+    add(
+        "--node-strategy-name-need-check",
+        choices=("true", "false"),
+        default="false",
+        help="refuse entries of that ConfigMap without a name of their own",
+    )
     add("--draw-per", choices=("workload", "request"), default="workload", help="what a probability is drawn for")
     add("--drain-s", type=float, default=5.0, help="seconds to go on serving, not ready, after a signal")
     add("--health-port", type=int, default=8000, help="0: any free port, -1: none")

@@ -11,18 +11,23 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from koord.api.objects import Namespace, PriorityClass
+from koord.api.errors import InvalidInput
+from koord.api.names import CONFIG_NAMESPACE
+from koord.api.objects import ConfigMap, Namespace, PriorityClass
 from koord.api.profiles import ClusterColocationProfile
 from koord.kube.changes import Change
 from koord.kube.client import Client
 from koord.kube.errors import ApiError
 from koord.kube.events import EventRecorder, reference
-from koord.kube.resources import CLUSTER_COLOCATION_PROFILES, NAMESPACES, PRIORITY_CLASSES, Resource
+from koord.kube.resources import CLUSTER_COLOCATION_PROFILES, CONFIGMAPS, NAMESPACES, PRIORITY_CLASSES, Resource
 from koord.kube.store import Store
 from webhook import metrics
 from webhook.context import ALWAYS_EXCLUDED, Context, FeatureGates
 from webhook.profiles import ProfileSet
 from webhook.quota_tree import ElasticQuota, ElasticQuotaProfile, compile_quota_trees
+from webhook.validation import required_labels
+from webhook.validation.pods import PodRules
+from webhook.validation.quotas import Quotas
 
 logger = logging.getLogger("koord.webhook.profiles")
 
@@ -44,7 +49,7 @@ class Live:
         self._priority_classes = Store(client, PRIORITY_CLASSES)
         self._namespace_labels: dict[str, dict[str, str]] = {}
         self._classes: dict[str, PriorityClass] = {}
-        self._stale_profiles = self._stale_trees = False
+        self._stale_profiles = self._stale_trees = self._stale_quotas = False
         self._reported: dict[str, str] = {}
         self.context = Context(
             namespaces=self._namespace_labels,
@@ -56,12 +61,24 @@ class Live:
         self._profiles.subscribe(self._on_profile)
         self._namespaces.subscribe(self._on_namespace)
         self._priority_classes.subscribe(self._on_priority_class)
+        self.pod_rules = PodRules(gates)
+        self.optional_stores: list[Store[Any]] = []
+        """What may be missing in a cluster; nothing waits for these."""
+        self._quotas = Store(client, ELASTIC_QUOTAS)
+        self._quota_profiles = Store(client, ELASTIC_QUOTA_PROFILES)
         if gates.multi_quota_tree:
-            self._quotas = Store(client, ELASTIC_QUOTAS)
-            self._quota_profiles = Store(client, ELASTIC_QUOTA_PROFILES)
             self.stores += [self._quotas, self._quota_profiles]
             self._quotas.subscribe(self._on_tree)
             self._quota_profiles.subscribe(self._on_tree)
+        elif gates.pod_validating:
+            self.optional_stores.append(self._quotas)
+        if gates.pod_validating:
+            self._quotas.subscribe(self._on_quota)
+        if gates.enhanced_validator:
+            selector = f"metadata.name={required_labels.CONFIG_NAME}"
+            rules = Store(client, CONFIGMAPS, namespace=CONFIG_NAMESPACE, field_selector=selector)
+            rules.subscribe(self._on_required_labels)
+            self.optional_stores.append(rules)
 
     def check_synced(self) -> bool | str:
         """Ready when every store has seen its collection once."""
@@ -130,6 +147,23 @@ class Live:
                     "InvalidProfile",
                     f"{problem}; {effect}",
                 )
+
+    def _on_quota(self, _change: Change[ElasticQuota]) -> None:
+        if not self._stale_quotas:
+            self._stale_quotas = True
+            asyncio.get_running_loop().call_soon(self._index_quotas)
+
+    def _index_quotas(self) -> None:
+        self._stale_quotas = False
+        self.pod_rules.quotas = Quotas.of(self._quotas.values())
+
+    def _on_required_labels(self, change: Change[ConfigMap]) -> None:
+        """New rules, or the last good ones when these do not read."""
+        try:
+            self.pod_rules.required_labels = required_labels.parse(change.new.data if change.new else None)
+        except InvalidInput as error:
+            logger.warning("required labels stay as they were", extra={"problem": str(error)})
+            self._recorder.emit(reference(CONFIGMAPS, change.object), "Warning", "InvalidRules", str(error))
 
     def _on_tree(self, _change: Change[Any]) -> None:
         if not self._stale_trees:

@@ -13,6 +13,9 @@ SECONDS = Histogram(
     buckets=(0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.02, 0.1, 0.5, 1.0),
 )
 DECISIONS = Counter("koord_webhook_decisions_total", "Decisions about objects, by reason.", ["reason"])
+JUDGEMENTS = Counter(
+    "koord_webhook_judgements_total", "Objects judged, by resource and reason.", ["resource", "reason"]
+)
 OUTCOMES = Counter(
     "koord_webhook_profile_outcomes_total", "What became of profiles that matched a pod, by verdict.", ["verdict"]
 )
@@ -23,12 +26,12 @@ CERTIFICATE_EXPIRY = Gauge(
 )
 FAILURES = Counter(
     "koord_webhook_failures_total",
-    "Failures of the loops beside the serving, by loop (registration, certificate, namespace).",
+    "Failures of the loops beside the serving, by loop (registration, certificate, namespace, reading).",
     ["loop"],
 )
 
 BY_STATUS = {status: REQUESTS.labels(str(status)) for status in HTTP_STATUSES}
 BY_REASON = {reason: DECISIONS.labels(reason.value) for reason in Reason}
 BY_VERDICT = {verdict: OUTCOMES.labels(verdict.value) for verdict in (Verdict.APPLIED, Verdict.LOST_DRAW)}
-for _loop in ("registration", "certificate", "namespace"):
+for _loop in ("registration", "certificate", "namespace", "reading"):
     FAILURES.labels(_loop)

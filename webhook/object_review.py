@@ -33,6 +33,7 @@ class _Review(View, frozen=True):
 
 
 _DECODER = msgspec.json.Decoder(_Review)
+_JUDGED = frozenset({"pods", "clustercolocationprofiles", "configmaps", "nodes"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,12 @@ class ObjectReview(Generic[T]):
     new: T | None
     old: T | None
     problem: str = ""
+
+    @property
+    def resource_kind(self) -> str:
+        """The resource for a metric's label: one of those we judge, else `other`."""
+        plural = self.resource.partition(".")[0]
+        return plural if plural in _JUDGED else "other"
 
     @property
     def reference(self) -> str:

@@ -21,10 +21,9 @@ from koord.kube.changes import Change
 from koord.kube.client import Client
 from koord.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
 from koord.kube.requests import JSON_PATCH
-from koord.kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS
 from koord.kube.store import Store
 from webhook import metrics
-from webhook.registration import CONFIGURATION_NAME, Target, build_configuration, registration_operations
+from webhook.registration import Configuration, Target, build_configuration, registration_operations
 
 logger = logging.getLogger("koord.webhook.registration")
 
@@ -35,22 +34,31 @@ _ATTEMPTS = 5
 class Registrar:
     """Owns the certificate directory, the TLS context that serves from it, and our webhook configuration."""
 
-    def __init__(self, client: Client, store: FileStore, hosts: Sequence[str], target: Target) -> None:
+    def __init__(
+        self,
+        client: Client,
+        store: FileStore,
+        hosts: Sequence[str],
+        target: Target,
+        configurations: Sequence[Configuration],
+    ) -> None:
         self._client = client
         self._files = store
         self._hosts = tuple(hosts)
         self._target = target
+        self._configurations = tuple(configurations)
         self._served: KeyPair | None = None
         self._wake = asyncio.Event()
         self._registered = False
         self._problem = "the first registration is not done"
         self.context = server_tls_context()
         """For the server's listener; certificates loaded into it later serve new connections."""
-        self.configurations: Store[JsonObject] = Store(
-            client, MUTATING_WEBHOOK_CONFIGURATIONS, field_selector=f"metadata.name={CONFIGURATION_NAME}"
-        )
-        """Watched, so that an overwritten bundle is restored within seconds."""
-        self.configurations.subscribe(self._on_change)
+        self.stores: list[Store[JsonObject]] = [
+            Store(client, one.resource, field_selector=f"metadata.name={one.name}") for one in self._configurations
+        ]
+        """The configurations, watched so that an overwritten bundle is restored within seconds."""
+        for watched in self.stores:
+            watched.subscribe(self._on_change)
 
     async def prepare(self) -> None:
         """Have something to serve: read, make or renew the certificate. Raises OSError, ssl.SSLError."""
@@ -104,28 +112,33 @@ class Registrar:
         metrics.CERTIFICATE_EXPIRY.set(expiry(material.serving).timestamp())
 
     async def _register(self, authority_pem: bytes) -> None:
+        for configuration in self._configurations:
+            await self._register_in(configuration, authority_pem)
+
+    async def _register_in(self, configuration: Configuration, authority_pem: bytes) -> None:
         for attempt in range(_ATTEMPTS):
             try:
-                if not await self._write(authority_pem):
+                if not await self._write(configuration, authority_pem):
                     return
             except (AlreadyExists, Conflict, Invalid, NotFound):
                 # Somebody else wrote in between; look again.
                 if attempt == _ATTEMPTS - 1:
                     raise
 
-    async def _write(self, authority_pem: bytes) -> bool:
+    async def _write(self, wanted: Configuration, authority_pem: bytes) -> bool:
         """Write what is missing; False when nothing is, which is what the next read must confirm."""
-        now, resource = datetime.now(UTC), MUTATING_WEBHOOK_CONFIGURATIONS
+        now, resource = datetime.now(UTC), wanted.resource
         try:
-            configuration = await self._client.get(resource, CONFIGURATION_NAME)
+            found = await self._client.get(resource, wanted.name)
         except NotFound:
-            await self._client.create(resource, build_configuration(self._target, authority_pem, now))
+            await self._client.create(resource, build_configuration(wanted, self._target, authority_pem, now))
             return True
-        operations = registration_operations(configuration, self._target, authority_pem, now)
+        operations = registration_operations(found, wanted, self._target, authority_pem, now)
         if not operations:
             return False
-        await self._client.patch(resource, CONFIGURATION_NAME, operations, content_type=JSON_PATCH)
-        logger.info("webhook configuration updated", extra={"paths": [operation["path"] for operation in operations]})
+        await self._client.patch(resource, wanted.name, operations, content_type=JSON_PATCH)
+        paths = [operation["path"] for operation in operations]
+        logger.info("webhook configuration updated", extra={"configuration": wanted.name, "paths": paths})
         return True
 
     def _on_change(self, _change: Change[JsonObject]) -> None:

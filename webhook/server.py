@@ -10,6 +10,7 @@ import asyncio
 import logging
 import ssl
 import time
+from collections.abc import Awaitable, Callable
 
 from aiohttp import StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
@@ -18,6 +19,7 @@ from aiohttp.http import RawRequestMessage
 from webhook import metrics
 from webhook.decision import Decision, Reason
 from webhook.draws import stable_draw
+from webhook.judging import Judges
 from webhook.live import Live
 from webhook.mutate import decide
 from webhook.recording import Recorder
@@ -44,7 +46,13 @@ class Server:
     """
 
     def __init__(
-        self, live: Live, context: ssl.SSLContext, stopping: asyncio.Event, *, draw_per_request: bool = False
+        self,
+        live: Live,
+        judges: Judges,
+        context: ssl.SSLContext,
+        stopping: asyncio.Event,
+        *,
+        draw_per_request: bool = False,
     ) -> None:
         """`stopping`: once set, answers ask the client to open its next connection elsewhere.
 
@@ -52,6 +60,7 @@ class Server:
         """
         self._draw_per_request = draw_per_request
         self._live = live
+        self._judges = judges.by_path
         self._context = context
         self._stopping = stopping
         self._recorder = Recorder()
@@ -79,10 +88,15 @@ class Server:
         if request.path == POD_PATH and request.method == "POST":
             response = await self._mutate_pod(request)
             metrics.BY_STATUS[response.status].inc()
+        elif request.path in self._judges and request.method == "POST":
+            response = await self._judge(request, self._judges[request.path])
+            metrics.BY_STATUS[response.status].inc()
         elif request.path == "/healthz" and request.method == "GET":
             response = web.Response()
         else:
-            response = web.Response(status=404, text=f"allowed: POST {POD_PATH}, GET /healthz")
+            response = web.Response(
+                status=404, text=f"allowed: POST {', '.join((POD_PATH, *self._judges))}; GET /healthz"
+            )
         if self._stopping.is_set():
             response.force_close()
         return response
@@ -101,6 +115,15 @@ class Server:
         decision = self._decide(submission)
         answer = encode_answer(submission, decision)
         self._recorder.note(submission, decision, time.perf_counter() - started)
+        return web.Response(body=answer, headers=_JSON)
+
+    async def _judge(self, request: web.BaseRequest, judge: Callable[[bytes], Awaitable[bytes]]) -> web.Response:
+        try:
+            answer = await judge(await _read(request))
+        except _HttpError as fault:
+            return web.Response(status=fault.status, text=str(fault))
+        except (BadReview, RecursionError) as error:
+            return web.Response(status=400, text=str(error))
         return web.Response(body=answer, headers=_JSON)
 
     def _decide(self, submission: Submission) -> Decision:

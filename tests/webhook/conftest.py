@@ -34,7 +34,7 @@ from sandbox.apiserver.calls import ADMIN
 from sandbox.apiserver.server import ApiServer
 from sandbox.apiserver.storage import Storage
 from sandbox.kubeconfig import make_credentials, render_kubeconfig, server_context
-from webhook.registration import CONFIGURATION_NAME, POD_WEBHOOK
+from webhook.registration import MUTATING_NAME, POD_WEBHOOK
 
 DEADLINE_S = 30.0
 
@@ -113,7 +113,7 @@ class Cluster:
         resource = MUTATING_WEBHOOK_CONFIGURATIONS
 
         def registered() -> bool:
-            found = self.storage.read(resource.group, resource.plural, "", CONFIGURATION_NAME) or {}
+            found = self.storage.read(resource.group, resource.plural, "", MUTATING_NAME) or {}
             entries = {entry["name"]: entry for entry in found.get("webhooks") or ()}
             return bool(entries.get(POD_WEBHOOK, {}).get("clientConfig", {}).get("caBundle"))
 

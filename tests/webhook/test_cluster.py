@@ -22,7 +22,7 @@ from koord.kube.resources import (
     VALIDATING_WEBHOOK_CONFIGURATIONS,
     raw,
 )
-from webhook.registration import CONFIGURATION_NAME, POD_WEBHOOK
+from webhook.registration import MUTATING_NAME, POD_WEBHOOK
 
 PODS = raw("", "v1", "pods", "Pod", True)
 PROFILES = raw("config.koordinator.sh", "v1alpha1", "clustercolocationprofiles", "ClusterColocationProfile", False)
@@ -146,9 +146,9 @@ async def test_a_damaged_registration_is_repaired_and_the_rest_left_alone(cluste
         {"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 3},
         {"op": "add", "path": "/webhooks/0", "value": foreign},
     ]
-    await client.patch(resource, CONFIGURATION_NAME, operations, content_type=JSON_PATCH)
+    await client.patch(resource, MUTATING_NAME, operations, content_type=JSON_PATCH)
     await cluster.until_registered()
-    entries = (await client.get(resource, CONFIGURATION_NAME))["webhooks"]
+    entries = (await client.get(resource, MUTATING_NAME))["webhooks"]
     assert [entry["name"] for entry in entries] == ["foreign.example.org", POD_WEBHOOK]
     assert entries[1]["timeoutSeconds"] == 3
     assert "caBundle" not in entries[0]["clientConfig"]
@@ -197,7 +197,7 @@ async def test_two_webhooks_with_their_own_authorities_are_both_trusted(cluster:
         webhook = await cluster.start_webhook("--cert-dir", str(cluster.directory / folder))
         await webhook.line(lambda line: line["message"] == "the API server calls this webhook", "registration")
     resource = MUTATING_WEBHOOK_CONFIGURATIONS
-    found = await cluster.client.get(resource, CONFIGURATION_NAME)
+    found = await cluster.client.get(resource, MUTATING_NAME)
     for folder in ("one", "two"):
         pem = (cluster.directory / folder / "current" / "ca.crt").read_bytes()
         assert is_trusted(found, {POD_WEBHOOK}, pem)

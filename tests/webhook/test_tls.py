@@ -17,7 +17,7 @@ import pytest
 
 from koord.api.objects import JsonObject
 from koord.kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS
-from webhook.registration import CONFIGURATION_NAME
+from webhook.registration import MUTATING_NAME
 
 MIB = 1024 * 1024
 
@@ -43,7 +43,7 @@ PLAIN_POD: JsonObject = {"metadata": {"name": "plain"}, "spec": {"containers": [
 @asynccontextmanager
 async def session_to(cluster: Any) -> AsyncIterator[aiohttp.ClientSession]:
     resource = MUTATING_WEBHOOK_CONFIGURATIONS
-    configuration = cluster.storage.read(resource.group, resource.plural, "", CONFIGURATION_NAME)
+    configuration = cluster.storage.read(resource.group, resource.plural, "", MUTATING_NAME)
     client_config = configuration["webhooks"][0]["clientConfig"]
     context = ssl.create_default_context(cadata=base64.b64decode(client_config["caBundle"]).decode())
     base_url = client_config["url"].removesuffix("/mutate-pod")
