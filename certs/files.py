@@ -11,6 +11,7 @@ wrote. Keys are written with their final mode from the first byte on and never l
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import secrets
@@ -21,7 +22,7 @@ from datetime import datetime
 from pathlib import Path
 
 from certs.authority import KeyPair
-from certs.material import Judgement, Material, renew
+from certs.material import DEFAULT_LIFETIMES, Judgement, Lifetimes, Material, renew
 
 AUTHORITY_CERTIFICATE, AUTHORITY_KEY = "ca.crt", "ca.key"
 SERVING_CERTIFICATE, SERVING_KEY = "tls.crt", "tls.key"
@@ -32,8 +33,9 @@ _DIRECTORY_MODE, _FILE_MODE = 0o700, 0o600
 class FileStore:
     """The certificate directory of one webhook."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, lifetimes: Lifetimes = DEFAULT_LIFETIMES) -> None:
         self._directory = directory
+        self._lifetimes = lifetimes
 
     @property
     def serving_certificate(self) -> Path:
@@ -79,7 +81,7 @@ class FileStore:
         self._prepare()
         with self._locked():
             found = self.load()
-            material, before = renew(found, hosts, now)
+            material, before = renew(found, hosts, now, self._lifetimes)
             if material is not found:
                 self.save(material)
         return material, before
@@ -106,3 +108,16 @@ def _write(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(descriptor)
+
+
+class DirectoryStore:
+    """The certificate directory as a source of material: what one process, or several on one machine, serve."""
+
+    def __init__(self, files: FileStore) -> None:
+        self._files = files
+        self.serving_certificate = files.serving_certificate
+        self.serving_key = files.serving_key
+
+    async def ensure(self, hosts: Sequence[str], now: datetime) -> tuple[Material, Judgement]:
+        """Load, renew when due, save. Raises OSError."""
+        return await asyncio.to_thread(self._files.ensure, hosts, now)

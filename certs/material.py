@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from cryptography import x509
@@ -13,7 +13,15 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
-from certs.authority import KeyPair, general_name, issue_authority, issue_serving, load_key
+from certs.authority import (
+    AUTHORITY_LIFETIME,
+    SERVING_LIFETIME,
+    KeyPair,
+    general_name,
+    issue_authority,
+    issue_serving,
+    load_key,
+)
 
 # Replaced when a third of the life is left: weeks in which a stuck renewal is noticed before anything fails.
 RENEW_FRACTION = 3
@@ -112,7 +120,20 @@ def needs_renewal(material: Material, hosts: Sequence[str], now: datetime) -> bo
     return judge(material, hosts, now).needs_renewal
 
 
-def renew(material: Material | None, hosts: Sequence[str], now: datetime) -> tuple[Material, Judgement]:
+@dataclass(frozen=True, slots=True)
+class Lifetimes:
+    """How long what is made is valid."""
+
+    authority: timedelta = AUTHORITY_LIFETIME
+    serving: timedelta = SERVING_LIFETIME
+
+
+DEFAULT_LIFETIMES = Lifetimes()
+
+
+def renew(
+    material: Material | None, hosts: Sequence[str], now: datetime, lifetimes: Lifetimes = DEFAULT_LIFETIMES
+) -> tuple[Material, Judgement]:
     """Material that is sound at `now`, and what was wrong before; the same object when nothing was.
 
     The CA is kept as long as it can be, so that nobody has to learn to trust a new one.
@@ -121,8 +142,9 @@ def renew(material: Material | None, hosts: Sequence[str], now: datetime) -> tup
     if material is not None and not before.needs_renewal:
         return material, before
     keep = material is not None and not before.needs_new_authority
-    authority = material.authority if material is not None and keep else issue_authority(now)
-    return Material(authority, issue_serving(authority, hosts, now)), before
+    kept = material.authority if material is not None and keep else None
+    authority = kept or issue_authority(now, lifetime=lifetimes.authority)
+    return Material(authority, issue_serving(authority, hosts, now, lifetime=lifetimes.serving)), before
 
 
 def verifies(certificate_pem: bytes, bundle_pem: bytes, host: str, now: datetime) -> bool:

@@ -5,19 +5,25 @@ import asyncio
 import gc
 import sys
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 
-from certs.files import FileStore
+from certs.files import DirectoryStore, FileStore
+from certs.material import Lifetimes
+from certs.secret import SECRETS, SecretStore
 from koord.api.errors import InvalidInput
 from koord.api.names import CONFIG_NAME, CONFIG_NAMESPACE
+from koord.kube.client import Client
 from koord.kube.connection import connect
 from koord.kube.events import EventRecorder
 from koord.kube.lease import default_identity
+from koord.kube.store import Store
 from koord.logs import LEVELS
 from koord.process import Process
 from webhook.context import FeatureGates
 from webhook.judging import Judges
 from webhook.live import Live
+from webhook.mounted import MountedCertificate
 from webhook.registrar import Registrar
 from webhook.registration import Target, configurations
 from webhook.server import Server
@@ -46,8 +52,7 @@ async def _compose(process: Process, flags: argparse.Namespace) -> None:
     live = Live(client, recorder, flags.namespace, flags.feature_gates)
     hosts = flags.host or [f"{flags.service}.{flags.namespace}.svc"]
     target = Target(flags.namespace, flags.service, flags.service_port, flags.url)
-    gates = flags.feature_gates
-    registrar = Registrar(client, FileStore(flags.cert_dir), hosts, target, configurations(gates))
+    registrar = _certificates(flags, client, hosts, target)
     await registrar.prepare()
     place = ConfigPlace(flags.config_namespace, flags.slo_config_name, flags.node_strategy_name_need_check == "true")
     judges = Judges(client, live, place)
@@ -67,6 +72,24 @@ async def _compose(process: Process, flags: argparse.Namespace) -> None:
     process.add_readiness("stores", live.check_synced)
     process.add_readiness("registration", registrar.check)
     _collect_rarely()
+
+
+def _certificates(
+    flags: argparse.Namespace, client: Client, hosts: Sequence[str], target: Target
+) -> Registrar | MountedCertificate:
+    """Who keeps the certificate fresh and the API server's trust in it."""
+    if flags.cert_mode == "mounted":
+        return MountedCertificate(flags.cert_dir)
+    lifetimes = Lifetimes(timedelta(days=flags.ca_lifetime_days), timedelta(days=flags.cert_lifetime_days))
+    wanted = configurations(flags.feature_gates)
+    timing = {"settle_s": flags.cert_settle_s, "check_interval_s": flags.cert_check_s}
+    if flags.cert_mode == "directory":
+        files = FileStore(flags.cert_dir, lifetimes)
+        return Registrar(client, DirectoryStore(files), hosts, target, wanted, **timing)
+    source = SecretStore(client, flags.namespace, flags.cert_secret, flags.cert_dir, lifetimes)
+    selector = f"metadata.name={flags.cert_secret}"
+    watched = Store(client, SECRETS, namespace=flags.namespace, field_selector=selector)
+    return Registrar(client, source, hosts, target, wanted, [watched], **timing)
 
 
 def _collect_rarely() -> None:
@@ -90,6 +113,18 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--cert-dir", type=Path, default=Path("/var/lib/koord/webhook-certs"), help="certificates and keys, mode 0700"
     )
+    add(
+        "--cert-mode",
+        choices=("directory", "secret", "mounted"),
+        default="directory",
+        help="own CA in --cert-dir; own CA in a Secret that all replicas share; "
+        "tls.crt and tls.key in --cert-dir that somebody else keeps fresh",
+    )
+    add("--cert-secret", default="koord-webhook-certs", help="the Secret of --cert-mode secret, in --namespace")
+    add("--ca-lifetime-days", type=float, default=3650.0, help="of a new CA")
+    add("--cert-lifetime-days", type=float, default=365.0, help="of a new certificate; renewed at two thirds of it")
+    add("--cert-check-s", type=float, default=60.0, help="seconds between two looks at the certificate")
+    add("--cert-settle-s", type=float, default=5.0, help="from trust in a new CA to serving what it signed")
     add(
         "--host",
         action="append",

@@ -11,10 +11,11 @@ import logging
 import ssl
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
 
-from certs.authority import KeyPair, expiry
-from certs.files import FileStore
-from certs.material import Material
+from certs.authority import expiry
+from certs.material import Judgement, Material
 from koord.api.objects import JsonObject
 from koord.kube.backoff import Backoff
 from koord.kube.changes import Change
@@ -28,26 +29,49 @@ from webhook.registration import Configuration, Target, build_configuration, reg
 logger = logging.getLogger("koord.webhook.registration")
 
 CHECK_INTERVAL_S = 60.0
+SETTLE_S = 5.0
 _ATTEMPTS = 5
 
 
+class MaterialSource(Protocol):
+    """Where certificates come from, and the files to load them from."""
+
+    @property
+    def serving_certificate(self) -> Path: ...
+
+    @property
+    def serving_key(self) -> Path: ...
+
+    async def ensure(self, hosts: Sequence[str], now: datetime) -> tuple[Material, Judgement]:
+        """What to serve now, and what was wrong before."""
+        ...
+
+
 class Registrar:
-    """Owns the certificate directory, the TLS context that serves from it, and our webhook configuration."""
+    """Owns the certificates, the TLS context that serves from it, and our webhook configuration."""
 
     def __init__(
         self,
         client: Client,
-        store: FileStore,
+        source: MaterialSource,
         hosts: Sequence[str],
         target: Target,
         configurations: Sequence[Configuration],
+        watched: Sequence[Store[JsonObject]] = (),
+        *,
+        settle_s: float = SETTLE_S,
+        check_interval_s: float = CHECK_INTERVAL_S,
     ) -> None:
+        """`watched`: more objects whose change wakes it. `settle_s`: from a new authority being in the configurations
+        to the first certificate of it being served, while API servers take the change in."""
         self._client = client
-        self._files = store
+        self._source = source
         self._hosts = tuple(hosts)
         self._target = target
         self._configurations = tuple(configurations)
-        self._served: KeyPair | None = None
+        self._served: Material | None = None
+        self._settle_s = settle_s
+        self._check_interval_s = check_interval_s
         self._wake = asyncio.Event()
         self._registered = False
         self._problem = "the first registration is not done"
@@ -57,8 +81,9 @@ class Registrar:
             Store(client, one.resource, field_selector=f"metadata.name={one.name}") for one in self._configurations
         ]
         """The configurations, watched so that an overwritten bundle is restored within seconds."""
-        for watched in self.stores:
-            watched.subscribe(self._on_change)
+        self.stores += watched
+        for store in self.stores:
+            store.subscribe(self._on_change)
 
     async def prepare(self) -> None:
         """Have something to serve: read, make or renew the certificate. Raises OSError, ssl.SSLError."""
@@ -73,7 +98,7 @@ class Registrar:
             try:
                 await self._round()
                 backoff.reset()
-                delay = CHECK_INTERVAL_S
+                delay = self._check_interval_s
             except ApiError as error:
                 delay = self._note_failure("registration", error, backoff)
             except (OSError, ValueError) as error:
@@ -90,7 +115,9 @@ class Registrar:
     async def _round(self) -> None:
         material = await self._ensure()
         await self._register(material.authority.certificate_pem)
-        if material.serving != self._served:
+        if material != self._served:
+            if self._served is not None and material.authority != self._served.authority:
+                await asyncio.sleep(self._settle_s)
             self._serve(material)
         if not self._registered:
             logger.info(
@@ -101,14 +128,14 @@ class Registrar:
 
     async def _ensure(self) -> Material:
         now = datetime.now(UTC)
-        material, before = await asyncio.to_thread(self._files.ensure, self._hosts, now)
+        material, before = await self._source.ensure(self._hosts, now)
         if before.needs_renewal:
             logger.info("new serving certificate", extra={"because": before.problem, "detail": before.detail})
         return material
 
     def _serve(self, material: Material) -> None:
-        self.context.load_cert_chain(self._files.serving_certificate, self._files.serving_key)
-        self._served = material.serving
+        self.context.load_cert_chain(self._source.serving_certificate, self._source.serving_key)
+        self._served = material
         metrics.CERTIFICATE_EXPIRY.set(expiry(material.serving).timestamp())
 
     async def _register(self, authority_pem: bytes) -> None:

@@ -15,7 +15,7 @@ from koord.api import names
 from tests.contract.api import JsonObject
 from tests.kubernetes import objects
 from tests.kubernetes.control_plane import free_port
-from tests.kubernetes.harness import Cluster, eventually
+from tests.kubernetes.harness import NAMESPACE, Cluster, eventually
 from tests.kubernetes.sidecar_webhook import CONFIGURATION, SidecarWebhook
 
 OUR_CONFIGURATION = "koordinator-mutating-webhook-configuration"
@@ -171,3 +171,33 @@ def test_the_webhooks_own_rights_are_enough_and_nothing_is_denied(
     webhook = cluster.start_webhook("--feature-gates", "MultiQuotaTree=true")
     until_batch(cluster, make_namespace())
     assert not [record for record in webhook.records() if "orbidden" in json.dumps(record)]
+
+
+def test_the_certificates_secret_needs_no_more_rights_than_the_rules_give(
+    cluster: Cluster, profile: Callable[..., None], make_namespace: Callable[..., str]
+) -> None:
+    profile("spark")
+    webhook = cluster.start_webhook("--cert-mode", "secret", "--cert-secret", "shared")
+    until_batch(cluster, make_namespace())
+    secret = cluster.get("secret", "shared", "-n", NAMESPACE)
+    assert sorted(secret["data"]) == ["ca.crt", "ca.key", "tls.crt", "tls.key"]
+    assert not [record for record in webhook.records() if "orbidden" in json.dumps(record)]
+    assert "PRIVATE KEY" not in webhook.tail()
+    cluster.kubectl("delete", "secret", "shared", "-n", NAMESPACE)
+    eventually(lambda: cluster.get("secret", "shared", "-n", NAMESPACE), "the deleted Secret is made again")
+    until_batch(cluster, make_namespace())
+
+
+def test_a_pod_that_contradicts_itself_is_refused_and_told_what_would_do(
+    cluster: Cluster, make_namespace: Callable[..., str]
+) -> None:
+    cluster.start_webhook()
+    namespace = make_namespace()
+
+    def refused() -> str:
+        answer = cluster.create_pod(objects.pod("a", namespace, labels={names.LABEL_QOS: "BE"}), dryRun="All")
+        return "" if answer.status == 201 else str(answer.message)
+
+    said = eventually(refused, "the validating configuration is in force")
+    assert "vpod.koordinator.sh" in said
+    assert "BE goes with koord-mid or koord-batch or koord-free" in said
