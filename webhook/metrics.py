@@ -24,6 +24,9 @@ REGISTERED = Gauge("koord_webhook_registered", "1 while the API server is known 
 CERTIFICATE_EXPIRY = Gauge(
     "koord_webhook_certificate_expiry_timestamp_seconds", "When the certificate that is served expires."
 )
+CONNECTIONS_CLOSED = Counter(
+    "koord_webhook_connections_closed_total", "Connections closed by us, by reason.", ["reason"]
+)
 FAILURES = Counter(
     "koord_webhook_failures_total",
     "Failures of the loops beside the serving, by loop (registration, certificate, namespace, reading).",
@@ -33,5 +36,7 @@ FAILURES = Counter(
 BY_STATUS = {status: REQUESTS.labels(str(status)) for status in HTTP_STATUSES}
 BY_REASON = {reason: DECISIONS.labels(reason.value) for reason in Reason}
 BY_VERDICT = {verdict: OUTCOMES.labels(verdict.value) for verdict in (Verdict.APPLIED, Verdict.LOST_DRAW)}
+for _reason in ("too-many", "no-headers"):
+    CONNECTIONS_CLOSED.labels(_reason)
 for _loop in ("registration", "certificate", "namespace", "reading"):
     FAILURES.labels(_loop)

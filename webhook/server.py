@@ -17,6 +17,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 
 from webhook import metrics
+from webhook.connections import HANDSHAKE_LIMIT_S, GuardedHandler, GuardedServer
 from webhook.decision import Decision, Reason
 from webhook.draws import stable_draw
 from webhook.judging import Judges
@@ -65,26 +66,44 @@ class Server:
         self._stopping = stopping
         self._recorder = Recorder()
         self._runner: web.ServerRunner | None = None
+        self._listener: asyncio.Server | None = None
+        self._sweeping: asyncio.Task[None] | None = None
         self.port = 0
 
     async def start(self, address: str, port: int) -> None:
         """Listen; `port` 0 takes a free one, see `self.port`. Raises OSError."""
-        server = web.Server(
+        server = GuardedServer(
             self._handle, request_factory=_make_request, access_log=None, keepalive_timeout=KEEPALIVE_S
         )
         self._runner = web.ServerRunner(server, shutdown_timeout=STOP_LIMIT_S)
         await self._runner.setup()
-        await web.TCPSite(self._runner, address, port, ssl_context=self._context, backlog=1024).start()
-        self.port = self._runner.addresses[0][1]
+        self._sweeping = asyncio.create_task(server.sweep(), name="connections")
+        self._listener = await asyncio.get_running_loop().create_server(
+            server, address, port, ssl=self._context, backlog=1024, ssl_handshake_timeout=HANDSHAKE_LIMIT_S
+        )
+        self.port = self._listener.sockets[0].getsockname()[1]
         logger.info("serving", extra={"address": address, "port": self.port})
 
     async def stop(self) -> None:
         """Accept nothing new, let running calls finish (at most STOP_LIMIT_S)."""
+        if self._listener is not None:
+            self._listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
         self._recorder.flush()
 
     async def _handle(self, request: web.BaseRequest) -> web.Response:
+        connection = request.protocol
+        assert isinstance(connection, GuardedHandler)
+        connection.begin()
+        try:
+            return await self._answer(request)
+        finally:
+            connection.finish()
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
         if request.path == POD_PATH and request.method == "POST":
             response = await self._mutate_pod(request)
             metrics.BY_STATUS[response.status].inc()

@@ -165,3 +165,76 @@ async def test_a_stop_drops_no_call(cluster: Any) -> None:
         stopping.set()
         await asyncio.gather(*callers)
     assert await webhook.end() == 0
+
+
+async def target_of(cluster: Any) -> tuple[int, ssl.SSLContext]:
+    resource = MUTATING_WEBHOOK_CONFIGURATIONS
+    found = cluster.storage.read(resource.group, resource.plural, "", MUTATING_NAME)["webhooks"][0]["clientConfig"]
+    context = ssl.create_default_context(cadata=base64.b64decode(found["caBundle"]).decode())
+    return int(found["url"].split(":")[2].partition("/")[0]), context
+
+
+async def closed_in_time(reader: asyncio.StreamReader) -> bool:
+    try:
+        async with asyncio.timeout(20):
+            return await reader.read() == b""
+    except ConnectionError:
+        return True
+
+
+async def test_who_says_nothing_or_never_ends_its_headers_is_hung_up_on_and_blocks_nobody(
+    session: aiohttp.ClientSession, cluster: Any
+) -> None:
+    port, context = await target_of(cluster)
+    silent_tcp = [await asyncio.open_connection("127.0.0.1", port) for _ in range(200)]
+    silent_tls = [
+        await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="127.0.0.1") for _ in range(20)
+    ]
+    for _, writer in silent_tls[:10]:
+        writer.write(b"POST /mutate-pod HTTP/1.1\r\nHost: x\r\nContent-Le")
+    async with asyncio.timeout(2):
+        answer = await post(session, review(BATCH_POD))
+    assert answer["response"]["allowed"] is True
+    ends = await asyncio.gather(*(closed_in_time(reader) for reader, _ in (*silent_tcp, *silent_tls)))
+    assert all(ends)
+    for _, writer in (*silent_tcp, *silent_tls):
+        writer.transport.abort()
+    assert (await post(session, review(BATCH_POD)))["response"]["allowed"] is True, "the idle session was kept"
+
+
+async def test_a_body_that_never_comes_gets_408(session: aiohttp.ClientSession, cluster: Any) -> None:
+    port, context = await target_of(cluster)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="127.0.0.1")
+    head = b"POST /mutate-pod HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+    writer.write(head)
+    async with asyncio.timeout(15):
+        assert b" 408 " in await reader.readline()
+    writer.transport.abort()
+
+
+async def test_whatever_the_body_the_answer_is_a_review_or_a_refusal_of_the_request(
+    session: aiohttp.ClientSession,
+) -> None:
+    """Reviews spoilt in every place: by another type, a missing part, a doubled key, a number that is none."""
+    good = msgspec.json.encode(review(BATCH_POD))
+    spoilt = [good[:place] + junk + good[place + 1 :] for place in range(0, len(good), 7) for junk in JUNK]
+    for path in ("/mutate-pod", "/validate-pod", "/validate-profile", "/validate-configmap", "/mutate-node-status"):
+        for body in (*spoilt, *CURIOUS):
+            headers = {"Content-Type": "application/json"}
+            async with session.post(path, data=body, headers=headers) as response:
+                assert response.status in (200, 400), (path, body, response.status)
+                if response.status == 200:
+                    assert (await response.json())["response"]["uid"]
+
+
+JUNK = (b"", b"null", b"\xff", b'{"a":', b"1e999", b"\\ud800")
+CURIOUS = (
+    V1 + b',"request":{"uid":"u","uid":"v","operation":"CREATE","resource":{"resource":"pods"},"object":{}}}',
+    V1 + b',"request":{"uid":"u","operation":"CREATE","resource":{"resource":"pods"},"object":{"spec":NaN}}}',
+    V1
+    + b',"request":{"uid":"u","operation":"CREATE","resource":{"resource":"pods"},"object":'
+    + b"[" * 10_000
+    + b"}}",
+    V1 + b',"request":{"uid":"u","operation":"CREATE","resource":{"resource":"pods"},"object":"\\ud800"}}',
+    V1 + b',"request":{"uid":"u","operation":"CREATE","resource":{"resource":"pods"},"object":[1]}}',
+)
