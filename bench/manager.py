@@ -25,7 +25,7 @@ from koord.api.timestamps import format_rfc3339
 from koord.kube.changes import Change
 from koord.slo_config import loading
 from manager.control import garbage
-from manager.control.batch_resources import BatchResources
+from manager.control.node_resources import NodeResources
 from manager.control.observations import Observations
 from manager.control.strategies import Strategies
 
@@ -42,6 +42,12 @@ class Feed(Generic[T]):
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], T] = {}
         self._subscribers: list[Callable[[Change[T]], None]] = []
+
+    @property
+    def statistics(self) -> Any:
+        return self
+
+    synced = True
 
     def subscribe(self, callback: Callable[[Change[T]], None]) -> None:
         self._subscribers.append(callback)
@@ -132,11 +138,11 @@ class Cluster:
         self.nodes = nodes
         self.woken = 0
         self.node_feed, self.pod_feed, self.reports = Feed[Node](), Feed[Pod](), Feed[NodeMetric]()
-        stores: Any = (self.node_feed, self.pod_feed, self.reports)
+        stores: Any = (self.node_feed, self.pod_feed, self.reports, Feed(), Feed())
         self.observations = Observations(*stores, self._wake)
         self.load({"colocation-config": '{"enable": true}'})
         unused: Any = None  # deciding never writes
-        self.batch = BatchResources(
+        self.resources = NodeResources(
             unused, self.observations, lambda: self.configuration, Strategies(), unused, unused
         )
         decode_node, decode_pod = msgspec.json.Decoder(Node).decode, msgspec.json.Decoder(Pod).decode
@@ -169,13 +175,13 @@ def measure(nodes: int, pods_per_node: int) -> dict[str, float]:
     started = time.process_time()
     for node, text in enumerate(sample):
         cluster.reports.put(decode(text))
-        cluster.batch.decide(f"node-{node}")
+        cluster.resources.decide(f"node-{node}")
     report_us = (time.process_time() - started) / len(sample) * 1e6
 
     cluster.load({"colocation-config": '{"enable": true, "cpuReclaimThresholdPercent": 70}'})
     started = time.process_time()
     for node in range(nodes):
-        cluster.batch.decide(f"node-{node}")
+        cluster.resources.decide(f"node-{node}")
     recompute_s = time.process_time() - started
     return {
         "ingest_s": ingest_s,

@@ -3,6 +3,10 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from prometheus_client import REGISTRY
 
 from koord.api.names import CONFIG_NAME, CONFIG_NAMESPACE
 from koord.kube.connection import connect
@@ -13,9 +17,12 @@ from koord.process import Process
 from manager.control import garbage
 from manager.control.announcing import Announcer
 from manager.control.controller import Controller, Settings
+from manager.control.fleet_metrics import FleetMetrics
+from manager.control.recording import Recording
 
 COMPONENT = "koord-manager"
 LEASE_NAME = "koordinator-manager"
+_BYTES_PER_MB = 1_000_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,28 +49,41 @@ async def _compose(process: Process, flags: argparse.Namespace) -> None:
         config_name=flags.config_name,
         resync_s=flags.resync_s,
         writes_per_s=flags.writes_per_s,
+        identity=identity,
     )
-    controller = Controller(client, Announcer(recorder), settings)
+    election = LeaderElection(client, flags.namespace, LEASE_NAME, identity) if flags.leader_elect else None
+    recording = _recording(flags)
+    controller = Controller(
+        client,
+        Announcer(recorder),
+        settings,
+        may_write=lambda: election is None or election.is_leading,
+        recording=recording,
+    )
+    FleetMetrics(controller.resources.decided).register(REGISTRY)
+    if recording is not None:
+        process.supervise("recording", recording.run)
     process.supervise("events", recorder.run)
     for store in controller.stores:
         process.supervise(f"store of {store.resource}", store.run)
     process.add_readiness("stores", controller.check_synced)
-    if not flags.leader_elect:
+    if election is None:
         process.supervise("controller", controller.lead)
-        return
-    election = LeaderElection(client, flags.namespace, LEASE_NAME, identity)
+    else:
+        process.supervise("leader election", partial(election.run, controller.lead))
 
-    async def lead() -> None:
-        await election.run(controller.lead)
 
-    process.supervise("leader election", lead)
+def _recording(flags: argparse.Namespace) -> Recording | None:
+    if flags.record_decisions is None:
+        return None
+    return Recording(flags.record_decisions, int(flags.record_max_mb * _BYTES_PER_MB))
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The flags, each with its unit and default."""
     parser = argparse.ArgumentParser(
         prog="python -m manager",
-        description="Turns node reports into batch resources and slo-controller-config into NodeSLO objects.",
+        description="Turns node reports into batch and mid resources and slo-controller-config into NodeSLO objects.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--kubeconfig", help="path; without it in-cluster credentials, then $KUBECONFIG")
@@ -79,6 +99,15 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--health-port", type=int, default=8001, help="0: any free port, -1: none")
     parser.add_argument("--resync-s", type=_positive, default=300.0, help="seconds between full recomputations")
     parser.add_argument("--writes-per-s", type=_positive, default=100.0, help="ceiling on writes, over all nodes")
+    parser.add_argument(
+        "--record-decisions",
+        type=Path,
+        metavar="PATH",
+        help="append every decision to this file, a JSON object a line: what was sold, used and violated",
+    )
+    parser.add_argument(
+        "--record-max-mb", type=_positive, default=100.0, help="MB after which the recording becomes PATH.1"
+    )
     parser.add_argument("--log-level", choices=LEVELS, default="info")
     return parser
 

@@ -1,8 +1,11 @@
-"""The manager's numbers. Label values are closed sets, and node names for gauges that describe one node."""
+"""The manager's numbers. Label values are closed sets, and node names for gauges that describe one node.
+
+Gauges about nodes and about the cluster as a whole are made when they are asked for: see `control.fleet_metrics`.
+"""
 
 from prometheus_client import Counter, Gauge, Histogram
 
-DECISIONS = Counter("koord_manager_decisions_total", "Decisions about batch resources, by reason.", ["reason"])
+DECISIONS = Counter("koord_manager_decisions_total", "Decisions about node resources, by reason.", ["reason"])
 NODES = Gauge("koord_manager_nodes", "Nodes by the reason of their last decision.", ["reason"])
 WRITES = Counter(
     "koord_manager_writes_total",
@@ -24,11 +27,10 @@ DECIDE_SECONDS = Histogram(
 LAST_SUCCESS = Gauge(
     "koord_manager_last_success_timestamp_seconds", "When a loop last finished a decision and its write.", ["loop"]
 )
-BATCH_CPU = Gauge("koord_manager_node_batch_cpu_cores", "Batch cpu decided for a node, in cores.", ["node"])
-BATCH_MEMORY = Gauge("koord_manager_node_batch_memory_bytes", "Batch memory decided for a node, in bytes.", ["node"])
-REPORT_TIME = Gauge(
-    "koord_manager_node_report_timestamp_seconds", "When a node's report was made, by its own clock.", ["node"]
-)
 CONFIG_FAULT = Gauge(
     "koord_manager_config_fault", "1 while a key of slo-controller-config cannot be used, by key.", ["key"]
+)
+CONFIG_MISSING = Gauge("koord_manager_config_missing", "1 while slo-controller-config does not exist.")
+RECORDED = Counter(
+    "koord_manager_recorded_total", "Lines of the recording of decisions, by outcome (written, dropped).", ["outcome"]
 )

@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "vectors(name): run once per case of the vector files of that name")
+    config.addinivalue_line("markers", "vectors(name, section=...): run once per case of the files of that name")
     for folder in config.getoption("--vectors"):
         if not folder.is_dir():
             raise pytest.UsageError(f"--vectors {folder}: not a directory")
@@ -39,6 +39,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if marker is None or "vector" not in metafunc.fixturenames:
         return
     name: str = marker.args[0]
+    section: str = marker.kwargs.get("section", "")
     files = [metafunc.definition.path.parent / "vectors" / f"{name}.json"]
     files += [folder / f"{name}.json" for folder in metafunc.config.getoption("--vectors")]
     found = [file for file in files if file.is_file()]
@@ -46,7 +47,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         raise pytest.UsageError(f"no file {name}.json for {metafunc.definition.nodeid}: looked at {files}")
     cases: dict[str, dict[str, Any]] = {}
     for file in dict.fromkeys(file.resolve() for file in found):
-        for case in _cases_of(file):
+        for case in _cases_of(file, section):
             _add_case(cases, case, file)
     metafunc.parametrize("vector", [pytest.param(case, id=case_id) for case_id, case in cases.items()])
 
@@ -62,9 +63,10 @@ def _add_case(cases: dict[str, dict[str, Any]], case: dict[str, Any], file: Path
     cases[unique] = case
 
 
-def _cases_of(file: Path) -> list[dict[str, Any]]:
+def _cases_of(file: Path, section: str) -> list[dict[str, Any]]:
+    """A file of several kinds of cases has a key for each kind, the `section` of the mark."""
     document = json.loads(file.read_text())
-    cases: list[dict[str, Any]] = document.get("vectors", document.get("cases"))
+    cases: list[dict[str, Any]] = document.get(section or "vectors", document.get("cases"))
     if not cases:
-        raise pytest.UsageError(f"{file}: holds no cases under the key vectors or cases")
+        raise pytest.UsageError(f"{file}: holds no cases under the key {section or 'vectors'} or cases")
     return cases

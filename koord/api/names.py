@@ -53,7 +53,16 @@ ANNOTATION_CPU_NORMALIZATION_RATIO: Final = "node.koordinator.sh/cpu-normalizati
 ANNOTATION_RESOURCE_AMPLIFICATION_RATIO: Final = "node.koordinator.sh/resource-amplification-ratio"
 ANNOTATION_RAW_ALLOCATABLE: Final = "node.koordinator.sh/raw-allocatable"
 ANNOTATION_NETWORK_BANDWIDTH: Final = "node.koordinator.sh/network-bandwidth"
+ANNOTATION_CPU_BASIC_INFO: Final = "node.koordinator.sh/cpu-basic-info"
 ANNOTATION_SYSTEM_QOS_RESOURCE: Final = "node.koordinator.sh/system-qos-resource"
+
+# Koord's own: what the manager last wrote to a node, when and why
+ANNOTATION_LAST_OFFER: Final = "node.koordinator.sh/last-offer"
+
+# Node labels copied from its Device object
+LABEL_GPU_VENDOR: Final = "node.koordinator.sh/gpu-vendor"
+LABEL_GPU_MODEL: Final = "node.koordinator.sh/gpu-model"
+LABEL_GPU_DRIVER_VERSION: Final = "node.koordinator.sh/gpu-driver-version"
 
 # Resource names. batch-cpu and mid-cpu count milli-cores (1 core = 1000); the memory names count bytes.
 CPU: Final = "cpu"
@@ -68,6 +77,9 @@ GPU_CORE: Final = "koordinator.sh/gpu-core"
 GPU_MEMORY: Final = "koordinator.sh/gpu-memory"
 GPU_MEMORY_RATIO: Final = "koordinator.sh/gpu-memory-ratio"
 HUAWEI_NPU_CORE: Final = "huawei.com/npu-core"
+HUAWEI_NPU_CPU: Final = "huawei.com/npu-cpu"
+HUAWEI_NPU_DVPP: Final = "huawei.com/npu-dvpp"
+RDMA: Final = "koordinator.sh/rdma"
 
 # slo-controller-config
 CONFIG_NAMESPACE: Final = "koordinator-system"
@@ -80,6 +92,8 @@ KEY_SYSTEM: Final = "system-config"
 KEY_HOST_APPLICATION: Final = "host-application-config"
 KEY_CPU_NORMALIZATION: Final = "cpu-normalization-config"
 KEY_RESOURCE_AMPLIFICATION: Final = "resource-amplification-config"
+LAST_GOOD_SUFFIX: Final = "-last-good"
+"""Added to the ConfigMap's name: where the manager keeps the texts in force."""
 
 # Kubernetes' own
 LABEL_NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"

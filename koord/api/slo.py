@@ -52,7 +52,8 @@ class HostApplicationMetricInfo(Struct, frozen=True):
 
 
 class ProdReclaimableMetric(Struct, frozen=True):
-    """What production pods requested and are predicted not to need."""
+    """An amount that the agent predicts: what production pods requested and will not need (prodReclaimableMetric),
+    or what production and system will need at their peak (prodPeakMetric)."""
 
     resource: ResourceMap = ResourceMap()
 
@@ -65,6 +66,7 @@ class NodeMetricStatus(Struct, frozen=True):
     pods_metric: tuple[PodMetricInfo, ...] = ()
     host_application_metric: tuple[HostApplicationMetricInfo, ...] = ()
     prod_reclaimable_metric: ProdReclaimableMetric | None = None
+    prod_peak_metric: ProdReclaimableMetric | None = None
 
 
 class AggregatePolicy(Struct, frozen=True):

@@ -6,9 +6,11 @@ import builtins
 from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from koord.api.devices import Device
 from koord.api.objects import ConfigMap, JsonObject, Namespace, Node, Pod, PriorityClass
 from koord.api.profiles import ClusterColocationProfile
 from koord.api.slo import NodeMetric, NodeSLO
+from koord.api.topology import NodeResourceTopology
 
 T = TypeVar("T")
 
@@ -104,6 +106,15 @@ VALIDATING_WEBHOOK_CONFIGURATIONS: Final = raw(
 )
 NODE_METRICS: Final = Resource("slo.koordinator.sh", "v1alpha1", "nodemetrics", "NodeMetric", False, NodeMetric)
 NODE_SLOS: Final = Resource("slo.koordinator.sh", "v1alpha1", "nodeslos", "NodeSLO", False, NodeSLO)
+DEVICES: Final = Resource("scheduling.koordinator.sh", "v1alpha1", "devices", "Device", False, Device)
+NODE_RESOURCE_TOPOLOGIES: Final = Resource(
+    "topology.node.k8s.io",
+    "v1alpha1",
+    "noderesourcetopologies",
+    "NodeResourceTopology",
+    False,
+    NodeResourceTopology,
+)
 CLUSTER_COLOCATION_PROFILES: Final = Resource(
     "config.koordinator.sh",
     "v1alpha1",

@@ -34,7 +34,7 @@ from koord.kube.codec import (
     WatchEvent,
     codec_for,
 )
-from koord.kube.errors import ApiError, Forbidden, Gone, Invalid, Unavailable
+from koord.kube.errors import ApiError, Forbidden, Gone, Invalid, NotFound, Unavailable
 from koord.kube.index import Index
 from koord.kube.lines import LineSplitter, LineTooLong
 from koord.kube.listing import LIST_TIMEOUT_S, list_all, report_bad
@@ -81,6 +81,8 @@ class Statistics:
     undecodable: int
     last_error: str
     """"" while all is well."""
+    refused: bool
+    """The server does not serve the resource (its CRD is not installed), or not to us."""
 
 
 class Store(Generic[T]):
@@ -115,6 +117,7 @@ class Store(Generic[T]):
         self._indexes: dict[str, Index[T]] = {}
         self._subscribers: list[Subscriber[T]] = []
         self._synced = asyncio.Event()
+        self._answered = asyncio.Event()
         self._version = ""
         self._doubtful = False
         """The server was lost: its history may be another one now."""
@@ -126,6 +129,7 @@ class Store(Generic[T]):
         self._last_sync = self._last_contact = self._heard_s = 0.0
         self._lists = self._restarts = self._undecodable = 0
         self._last_error = ""
+        self._refused = False
         name = str(resource)
         self._objects_gauge = metrics.STORE_OBJECTS.labels(name)
         self._changes_counter = metrics.STORE_EVENTS.labels(name)
@@ -136,6 +140,11 @@ class Store(Generic[T]):
     async def wait_synced(self) -> None:
         """Return once the first listing has been taken in."""
         await self._synced.wait()
+
+    async def wait_answered(self) -> None:
+        """Return once the first listing has been taken in or refused (see Statistics): for kinds that a cluster may
+        not have. The store goes on trying either way."""
+        await self._answered.wait()
 
     def get(self, name: str, namespace: str = "") -> T | None:
         """The object's last known state, None when there is none."""
@@ -160,6 +169,7 @@ class Store(Generic[T]):
             restarts=self._restarts,
             undecodable=self._undecodable,
             last_error=self._last_error,
+            refused=self._refused,
         )
 
     def add_index(self, name: str, key_fn: Callable[[T], Hashable | None]) -> None:
@@ -238,6 +248,7 @@ class Store(Generic[T]):
         self._last_sync = time.time()
         self._note_contact()
         self._synced.set()
+        self._answered.set()
 
     async def _check_history(self) -> None:
         """After the server was out of sight: did it come back with an older state?
@@ -342,6 +353,7 @@ class Store(Generic[T]):
 
     def _note_contact(self, *, progress: bool = False) -> None:
         self._last_contact = time.time()
+        self._refused = False
         self._heard_s = local_time_s()
         self._contact_gauge.set(self._last_contact)
         if progress:
@@ -353,6 +365,9 @@ class Store(Generic[T]):
         self._restarts += 1
         self._doubtful = True
         self._last_error = str(error)
+        self._refused = isinstance(error, Forbidden | NotFound)
+        if self._refused:
+            self._answered.set()
         delay = self._backoff.next_delay(error.retry_after_s)
         metrics.STORE_FAILURES.labels(str(self.resource), type(error).__name__).inc()
         level = logging.INFO if isinstance(error, Gone) else logging.WARNING

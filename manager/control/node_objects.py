@@ -52,10 +52,11 @@ class ObjectWriter:
         self._tell("create", name, spec)
         return created
 
-    async def patch_spec(self, name: str, changes: Fragment) -> Any:
-        """Merge changes into the spec; returns the stored object."""
+    async def patch_spec(self, name: str, changes: Fragment, version: str) -> Any:
+        """Merge changes into the spec of the object in the state that was looked at; returns the stored object."""
         await self._budget.take()
-        patched = await self._client.patch(self._resource, name, {"spec": changes})
+        body = {"metadata": {"resourceVersion": version}, "spec": changes}
+        patched = await self._client.patch(self._resource, name, body)
         self._tell("patch", name, changes)
         return patched
 
@@ -107,7 +108,8 @@ class NodeMetricSpecs:
             return Step(partial(self._writer.create, name, {"metricCollectPolicy": wanted}))
         if stored.spec.metric_collect_policy == msgspec.convert(wanted, MetricCollectPolicy):
             return NOTHING
-        return Step(partial(self._writer.patch_spec, name, {"metricCollectPolicy": wanted}))
+        changes = {"metricCollectPolicy": wanted}
+        return Step(partial(self._writer.patch_spec, name, changes, stored.metadata.resource_version))
 
 
 class NodeSLOs:
@@ -143,13 +145,15 @@ class NodeSLOs:
         if self._settled.get(name) == (wanted, spec):
             return NOTHING
         changes = spec_changes(spec, wanted)
-        return Step(partial(self._patch, name, wanted, changes)) if changes else NOTHING
+        if not changes:
+            return NOTHING
+        return Step(partial(self._patch, name, wanted, changes, stored["metadata"].get("resourceVersion", "")))
 
     async def _create(self, name: str, wanted: Fragment) -> None:
         self._settle(name, wanted, await self._writer.create(name, wanted))
 
-    async def _patch(self, name: str, wanted: Fragment, changes: Fragment) -> None:
-        self._settle(name, wanted, await self._writer.patch_spec(name, changes))
+    async def _patch(self, name: str, wanted: Fragment, changes: Fragment, version: str) -> None:
+        self._settle(name, wanted, await self._writer.patch_spec(name, changes, version))
 
     def _settle(self, name: str, wanted: Fragment, answer: JsonObject | None) -> None:
         if answer is not None:

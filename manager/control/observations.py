@@ -8,12 +8,16 @@ import time
 from collections.abc import Callable, Collection
 from typing import Final
 
+from koord.api import names
+from koord.api.devices import Device
 from koord.api.objects import Node, Pod
 from koord.api.quantity import InvalidQuantity
 from koord.api.slo import NodeMetric
+from koord.api.topology import NodeResourceTopology
 from koord.kube.changes import Change
 from koord.kube.store import Store, is_older
 from manager.overcommit import node_facts, pod_share
+from manager.overcommit.devices import NO_DEVICES, DeviceOffer, device_offer
 from manager.overcommit.node_facts import NodeFacts
 from manager.overcommit.pod_share import PodKey, PodShare
 from manager.overcommit.report import UsageReport, read_report
@@ -22,6 +26,8 @@ logger = logging.getLogger("koord.manager.observations")
 
 OnChange = Callable[[str], None]
 _NO_PODS: Final[dict[PodKey, PodShare]] = {}
+LEAVE_DEVICES: Final = DeviceOffer({})
+"""Of a node whose devices are not known: nothing is touched."""
 
 
 class Observations:
@@ -29,17 +35,28 @@ class Observations:
     resources may differ from the last one."""
 
     def __init__(
-        self, nodes: Store[Node], pods: Store[Pod], reports: Store[NodeMetric], on_resources: OnChange
+        self,
+        nodes: Store[Node],
+        pods: Store[Pod],
+        reports: Store[NodeMetric],
+        topologies: Store[NodeResourceTopology],
+        devices: Store[Device],
+        on_resources: OnChange,
     ) -> None:
         self._facts: dict[str, NodeFacts] = {}
         self._versions: dict[str, str] = {}
         self._reports: dict[str, UsageReport] = {}
         self._pods: dict[str, dict[PodKey, PodShare]] = {}
         self._nodes = nodes
+        self._topologies = topologies
+        self._device_store = devices
+        self._devices: dict[str, DeviceOffer] = {}
         self._on_resources = on_resources
         nodes.subscribe(self._node_changed)
         pods.subscribe(self._pod_changed)
         reports.subscribe(self._report_changed)
+        topologies.subscribe(self._topology_changed)
+        devices.subscribe(self._device_changed)
 
     def node(self, name: str) -> Node | None:
         """The node object itself, for what is not derived."""
@@ -52,6 +69,25 @@ class Observations:
     def facts(self, name: str) -> NodeFacts | None:
         """The node's facts; None when there is no such node or its capacity cannot be read."""
         return self._facts.get(name)
+
+    def version(self, name: str) -> str:
+        """The resourceVersion of the node that the facts are of; "" when there is none."""
+        return self._versions.get(name, "")
+
+    def topology(self, name: str) -> NodeResourceTopology | None:
+        """The node's topology object."""
+        return self._topologies.get(name)
+
+    def cpu_info(self, name: str) -> str | None:
+        """What the topology object says of the node's CPU, unread."""
+        topology = self._topologies.get(name)
+        return None if topology is None else topology.metadata.annotations.get(names.ANNOTATION_CPU_BASIC_INFO)
+
+    def devices(self, name: str) -> DeviceOffer:
+        """What the node offers of its devices."""
+        if not self._device_store.statistics.synced:
+            return LEAVE_DEVICES
+        return self._devices.get(name, NO_DEVICES)
 
     def report(self, name: str) -> UsageReport | None:
         """The node's last report; None without a NodeMetric."""
@@ -101,8 +137,8 @@ class Observations:
         if before == after:
             return
         for share in (before, after):
-            # Batch and free pods are in no sum: their coming and going changes nothing.
-            if share is not None and share.counted and share.protected:
+            # Batch and free pods are in no sum, but what they hold may exceed what is offered.
+            if share is not None and share.counted:
                 self._on_resources(share.node)
 
     def _drop(self, old: Pod | None, key: PodKey) -> PodShare | None:
@@ -123,3 +159,19 @@ class Observations:
         else:
             self._reports[name] = read_report(change.new, time.time())
         self._on_resources(name)
+
+    def _topology_changed(self, change: Change[NodeResourceTopology]) -> None:
+        if change.old is None or change.new is None or _cpu_info(change.old) != _cpu_info(change.new):
+            self._on_resources(change.object.metadata.name)
+
+    def _device_changed(self, change: Change[Device]) -> None:
+        name = change.object.metadata.name
+        before = self._devices.pop(name, None)
+        if change.new is not None:
+            self._devices[name] = device_offer(change.new)
+        if before != self._devices.get(name):
+            self._on_resources(name)
+
+
+def _cpu_info(topology: NodeResourceTopology) -> str | None:
+    return topology.metadata.annotations.get(names.ANNOTATION_CPU_BASIC_INFO)

@@ -14,6 +14,7 @@ from typing import Final
 from koord.kube.backoff import Backoff
 from koord.kube.errors import ApiError
 from manager import metrics
+from manager.control.write_budget import NotLeading
 
 logger = logging.getLogger("koord.manager.queue")
 
@@ -146,7 +147,9 @@ class WorkQueue:
 
     def _failed(self, key: str, error: Exception) -> None:
         asked_s: float | None = None
-        if isinstance(error, ApiError):
+        if isinstance(error, NotLeading):
+            logger.info("%s %s: %s", self._name, key, error)
+        elif isinstance(error, ApiError):
             asked_s = error.retry_after_s
             logger.warning("%s %s: %s", self._name, key, error)
         else:

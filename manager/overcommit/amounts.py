@@ -31,6 +31,33 @@ class Amounts(NamedTuple):
 ZERO = Amounts(0, 0)
 
 
+class Offer(NamedTuple):
+    """Amounts of one tier as nodes show them: cpu in milli-cores, memory in bytes."""
+
+    cpu: int
+    memory: int
+
+    def minus(self, other: "Offer") -> "Offer":
+        """The difference per resource, never below 0."""
+        return Offer(max(self.cpu - other.cpu, 0), max(self.memory - other.memory, 0))
+
+    def plus(self, other: "Offer") -> "Offer":
+        """The sum per resource."""
+        return Offer(self.cpu + other.cpu, self.memory + other.memory)
+
+    def at_most(self, other: "Offer") -> "Offer":
+        """The smaller one per resource."""
+        return Offer(min(self.cpu, other.cpu), min(self.memory, other.memory))
+
+
+NO_OFFER = Offer(0, 0)
+
+
+def to_offer(amounts: Amounts) -> Offer:
+    """Nano units as milli-cores and bytes, rounded up."""
+    return Offer(ceil_div(amounts.cpu, NANO_PER_MILLI), ceil_div(amounts.memory, NANO))
+
+
 def read_amounts(resources: ResourceList) -> Amounts:
     """cpu and memory of a resource list; a missing name is 0. Raises InvalidQuantity."""
     return Amounts(*read_pair(resources))

@@ -1,19 +1,23 @@
-"""The decision about one node's batch resources, with everything that led to it."""
+"""The decision about one node's batch and mid resources, with everything that led to it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-from koord.api import names, quantity
 from koord.slo_config.resolve import Resolved
+from manager.overcommit.amounts import NO_OFFER, Offer
 from manager.overcommit.formula import Ledger
+from manager.overcommit.joint import JointLedger
+from manager.overcommit.mid import MidLedger
+from manager.overcommit.peak import NO_BURST, Burst
 from manager.overcommit.pod_share import PodKey
-
-_SHOWN_PODS = 20
+from manager.overcommit.shortage import RESOURCE_NAMES, Shortage, TierName
+from manager.overcommit.staleness import FRESH, Freshness
+from manager.overcommit.sums import PodSums
 
 
 class Reason(StrEnum):
-    """Why the batch resources are what they are. CALCULATED publishes; every other reason removes them."""
+    """Why the resources are what they are. CALCULATED publishes; every other reason removes them."""
 
     CALCULATED = "calculated"
     CLUSTER_DISABLED = "colocation-disabled-for-cluster"
@@ -29,102 +33,96 @@ class Reason(StrEnum):
         return self not in (Reason.CALCULATED, Reason.CLUSTER_DISABLED, Reason.NODE_DISABLED)
 
 
-class Batch(NamedTuple):
-    """Batch amounts in their own units: cpu in milli-cores, memory in bytes."""
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One step after the formula that offered less than was calculated. by: what did it."""
 
-    cpu: int
-    memory: int
-
-
-NO_BATCH: Final = Batch(0, 0)
-
-
-class Term(NamedTuple):
-    """One number of the formula. amount: a quantity text (cores or bytes) or a percent; source: where it is from."""
-
-    resource: str
-    name: str
-    amount: str
-    source: str
+    tier: TierName
+    by: str
+    before: Offer
+    after: Offer
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
-class BatchDecision:
+class Calculation:
+    """What the formulas gave and their terms. joint_cpu, joint_memory: the ledger over both tiers, whether or not it
+    is enforced. batch, mid: the formulas' results. sums: what they added up."""
+
+    batch: Offer
+    mid: Offer
+    cpu: Ledger
+    memory: Ledger
+    mid_cpu: MidLedger
+    mid_memory: MidLedger
+    joint_cpu: JointLedger
+    joint_memory: JointLedger
+    sums: PodSums
+    burst: Burst = NO_BURST
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDecision:
     """What to publish on a node.
 
-    calculated: the formula's result. origin: after cpu normalization, what the origin annotation carries (zeros
-    when removed). published: after other schedulers' allocations, None to remove. expires_at_s: when the report
-    gets too old; the decision must be taken again then. report_age_s: by the manager's clock, negative when the
-    agent's clock is ahead. unmeasured and dangling: see ProtectedSums.
+    calculation: None when the resources are removed. target: batch before damping, in the units of the node; what
+    the stabilization window remembers. origin: what the origin annotation carries, before other schedulers' share is
+    taken off (zeros when removed). published, mid_published: what the node should show, None to remove. cuts: what
+    made less of the results. held_batch, held_mid: what running pods hold. expires_at_s: when the report gets too
+    old. look_again_s: when, by time alone, another decision may be due (epoch seconds). report_age_s: by the
+    manager's clock, negative when the agent's is ahead. unmeasured and dangling: see PodSums.
     """
 
     node: str
     reason: Reason
     resolved: Resolved
-    origin: Batch
-    published: Batch | None
-    calculated: Batch | None = None
-    cpu: Ledger | None = None
-    memory: Ledger | None = None
+    origin: Offer = NO_OFFER
+    published: Offer | None = None
+    mid_published: Offer | None = None
+    calculation: Calculation | None = None
+    target: Offer = NO_OFFER
+    mid_target: Offer = NO_OFFER
     cpu_normalization: float | None = None
-    third_party: Batch = NO_BATCH
+    third_party: Offer = NO_OFFER
+    held_batch: Offer = NO_OFFER
+    held_mid: Offer = NO_OFFER
+    cuts: tuple[Cut, ...] = ()
+    shortages: tuple[Shortage, ...] = ()
+    freshness: Freshness = FRESH
     report_age_s: float | None = None
     expires_at_s: float | None = None
+    look_again_s: float | None = None
     unmeasured: tuple[PodKey, ...] = ()
     dangling: tuple[PodKey, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def terms(self) -> tuple[Term, ...]:
-        """Every term of both formulas in the order they are applied; empty when nothing was calculated."""
-        ledgers = [ledger for ledger in (self.cpu, self.memory) if ledger is not None]
-        return tuple(term for ledger in ledgers for term in self._terms_of(ledger))
+    @property
+    def calculated(self) -> Offer | None:
+        """The result of the batch formula."""
+        return self.calculation.batch if self.calculation else None
 
-    def as_log(self) -> dict[str, Any]:
-        """The decision for a log line or `explain`: reason, results, terms, and the pods that deserve a word."""
-        fields: dict[str, Any] = {"node": self.node, "reason": str(self.reason)}
-        if self.report_age_s is not None:
-            fields["report_age_s"] = round(self.report_age_s, 3)
-        if self.published is not None:
-            fields[names.BATCH_CPU], fields[names.BATCH_MEMORY] = self.published
-        for term in self.terms():
-            fields.setdefault("terms", {}).setdefault(term.resource, {})[term.name] = term.amount
-        for title, pods in (("unmeasured", self.unmeasured), ("dangling", self.dangling)):
-            if pods:
-                fields[title] = [f"{namespace}/{name}" for namespace, name in pods[:_SHOWN_PODS]]
-                fields[f"{title}_count"] = len(pods)
-        if self.notes:
-            fields["notes"] = list(self.notes)
-        return fields
+    @property
+    def cpu(self) -> Ledger | None:
+        """The batch formula of cpu."""
+        return self.calculation.cpu if self.calculation else None
 
-    def _terms_of(self, ledger: Ledger) -> list[Term]:
-        resource = ledger.resource
-        strategy = self.resolved
+    @property
+    def memory(self) -> Ledger | None:
+        """The batch formula of memory."""
+        return self.calculation.memory if self.calculation else None
 
-        def term(name: str, amount: int | None, source: str) -> Term:
-            return Term(resource, name, "none" if amount is None else quantity.format_nano(amount), source)
+    def offers(self) -> dict[TierName, Offer | None]:
+        """What each tier should show."""
+        return {TierName.BATCH: self.published, TierName.MID: self.mid_published}
 
-        reclaim = f"{resource}ReclaimThresholdPercent"
-        cap_field = "batchCPUThresholdPercent" if resource == "cpu" else "batchMemoryThresholdPercent"
-        policy_field = f"{resource}CalculatePolicy"
-        position = 0 if resource == "cpu" else 1
-        calculated = self.calculated or NO_BATCH
-        return [
-            term("capacity", ledger.capacity, "node status.capacity"),
-            Term(resource, "reclaimPercent", str(ledger.reclaim_percent), strategy.source_of(reclaim)),
-            term("margin", ledger.margin, "(100 - reclaimPercent) of capacity"),
-            term("systemUsage", ledger.system_measured, "NodeMetric systemUsage"),
-            term("hostApplications", ledger.host_applications, "NodeMetric hostApplicationMetric, prod and mid"),
-            term("kubeletReserved", ledger.kubelet_reserved, "node capacity - allocatable"),
-            term("annotationReserved", ledger.annotation_reserved, names.ANNOTATION_NODE_RESERVATION),
-            term("system", ledger.system, "max(systemUsage + hostApplications, reserved)"),
-            term("protectedUsage", ledger.protected_usage, "NodeMetric podsMetric, requests where unmeasured"),
-            term("protectedRequests", ledger.protected_requests, "pod specs"),
-            term("protectedMax", ledger.protected_max, "max(request, usage) of measured pods"),
-            Term(resource, "policy", ledger.policy, strategy.source_of(policy_field)),
-            term("charged", ledger.charged, f"by policy {ledger.policy}"),
-            term("cap", ledger.cap, strategy.source_of(cap_field)),
-            Term(resource, "calculated", str(calculated[position]), "max(capacity - margin - charged, 0), capped"),
-            Term(resource, "afterNormalization", str(self.origin[position]), "cpu normalization ratio, if above 1"),
-            Term(resource, "thirdParty", str(self.third_party[position]), names.ANNOTATION_THIRD_PARTY_ALLOCATIONS),
-            Term(resource, "published", str((self.published or NO_BATCH)[position]), "node status"),
-        ]
+    def resources(self) -> dict[str, int | None]:
+        """The amount of each owned resource name: milli-cores or bytes, None to remove it."""
+        found: dict[str, int | None] = {}
+        for tier, offer in self.offers().items():
+            cpu_name, memory_name = RESOURCE_NAMES[tier]
+            found[cpu_name] = None if offer is None else offer.cpu
+            found[memory_name] = None if offer is None else offer.memory
+        return found
+
+
+TIERS: Final = (TierName.BATCH, TierName.MID)

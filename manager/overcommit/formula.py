@@ -4,15 +4,15 @@
     request          batch = capacity - margin - reserved              - requests of protected pods
     maxUsageRequest  batch = capacity - margin - max(system, reserved) - sum of max(request, usage)
 
-never below 0, and at most the cap if there is one. All amounts are exact nano integers; the two products with a
-percentage are binary-float products cut toward zero, as Koordinator computes them, so that the results agree to
-the unit.
+never below 0, and at most the cap if there is one. With a peak policy the charge is at least system + usage of
+protected pods + the burst that is estimated above that average. All amounts are exact nano integers; the two products
+with a percentage are binary-float products cut toward zero, as Koordinator computes them, so that the results agree
+to the unit.
 """
 
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from koord.api import names
 from koord.api.quantity import NANO, NANO_PER_MILLI
 from manager.overcommit.amounts import ceil_div
 
@@ -24,7 +24,7 @@ POLICIES: Final[dict[ResourceName, tuple[Policy, ...]]] = {
     "memory": ("usage", "request", "maxUsageRequest"),
 }
 # The unit of the percentage products and of the result: milli-cores for cpu, bytes for memory.
-_UNIT: Final[dict[ResourceName, int]] = {"cpu": NANO_PER_MILLI, "memory": NANO}
+UNIT: Final[dict[ResourceName, int]] = {"cpu": NANO_PER_MILLI, "memory": NANO}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,7 @@ class Ledger:
     protected_requests: int
     protected_max: int
     cap_percent: int | None = None
+    peak_burst: int = 0
 
     @property
     def margin(self) -> int:
@@ -61,11 +62,20 @@ class Ledger:
 
     @property
     def charged(self) -> int:
-        """What is taken from capacity beside the margin, by the policy."""
+        """What is taken from capacity beside the margin: by the policy, and at least the estimated peak."""
         if self.policy == "request":
-            return self.reserved + self.protected_requests
-        protected = self.protected_max if self.policy == "maxUsageRequest" else self.protected_usage
-        return self.system + protected
+            by_policy = self.reserved + self.protected_requests
+        else:
+            by_policy = self.system + (
+                self.protected_max if self.policy == "maxUsageRequest" else self.protected_usage
+            )
+        return max(by_policy, self.peak) if self.peak_burst else by_policy
+
+    @property
+    def peak(self) -> int:
+        """What system and protected pods are expected to take at their peak: the average, unless a peak policy
+        estimates a burst above it."""
+        return self.system + self.protected_usage + self.peak_burst
 
     @property
     def cap(self) -> int | None:
@@ -82,11 +92,16 @@ class Ledger:
     @property
     def batch(self) -> int:
         """The result in the unit of the batch resource: milli-cores or bytes, rounded up."""
-        return max(ceil_div(self.sellable, _UNIT[self.resource]), 0)
+        return max(ceil_div(self.sellable, UNIT[self.resource]), 0)
 
     def _percent_of_capacity(self, percent: int) -> int:
-        unit = _UNIT[self.resource]
-        return int(float(ceil_div(self.capacity, unit)) * (float(percent) / 100.0)) * unit
+        return percent_of(self.capacity, percent, self.resource)
+
+
+def percent_of(amount: int, percent: int, resource: ResourceName) -> int:
+    """A percentage of a nano amount, computed in the resource's unit by a binary float and cut toward zero."""
+    unit = UNIT[resource]
+    return int(float(ceil_div(amount, unit)) * (float(percent) / 100.0)) * unit
 
 
 def policy_of(resource: ResourceName, written: str) -> tuple[Policy, str]:
@@ -99,8 +114,3 @@ def policy_of(resource: ResourceName, written: str) -> tuple[Policy, str]:
             return policy, ""
     allowed = ", ".join(POLICIES[resource])
     return "usage", f'{resource}CalculatePolicy: "{written}" is not one of {allowed}; usage applies'
-
-
-def batch_name(resource: ResourceName) -> str:
-    """The node resource that a ledger's result is published under."""
-    return names.BATCH_CPU if resource == "cpu" else names.BATCH_MEMORY

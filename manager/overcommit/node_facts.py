@@ -1,4 +1,4 @@
-"""What the formula and the write rule need of a Node, derived once when it changes.
+"""What the formulas and the write rule need of a Node, derived once when it changes.
 
 Two nodes with equal facts get equal decisions, so a heartbeat that changes nothing here costs no recomputation.
 """
@@ -7,48 +7,42 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import msgspec
-
 from koord.api import names, quantity
-from koord.api.objects import Node, ResourceList
-from koord.api.priority import PriorityBand
-from koord.api.quantity import NANO, Family, InvalidQuantity
-from manager.overcommit.amounts import ZERO, Amounts, read_amounts
-from manager.overcommit.cpu_list import count_cpus
+from koord.api.objects import Node
+from koord.api.quantity import Family, InvalidQuantity
+from manager.overcommit import annotations
+from manager.overcommit.amounts import Amounts, Offer, read_amounts
+from manager.overcommit.annotations import NEVER_WRITTEN, LastOffer
+from manager.overcommit.shortage import CONDITIONS, RESOURCE_NAMES, TierName
 
-BATCH_NAMES: Final = (names.BATCH_CPU, names.BATCH_MEMORY)
+OFFER_NAMES: Final = (names.BATCH_CPU, names.BATCH_MEMORY, names.MID_CPU, names.MID_MEMORY)
+DEVICE_NAMES: Final = (
+    names.GPU,
+    names.GPU_CORE,
+    names.GPU_MEMORY,
+    names.GPU_MEMORY_RATIO,
+    names.GPU_SHARED,
+    names.HUAWEI_NPU_CORE,
+    names.HUAWEI_NPU_CPU,
+    names.HUAWEI_NPU_DVPP,
+    names.RDMA,
+)
+_OWNED: Final = frozenset(OFFER_NAMES + DEVICE_NAMES)
+_OUR_CONDITIONS: Final = frozenset(CONDITIONS.values())
 
-
-class _Reservation(msgspec.Struct, frozen=True, rename="camel"):
-    resources: ResourceList = {}
-    reserved_cpus: str = msgspec.field(name="reservedCPUs", default="")
-
-
-class _Allocation(msgspec.Struct, frozen=True):
-    priority: str = ""
-    resources: ResourceList = {}
-
-
-class _ThirdParty(msgspec.Struct, frozen=True):
-    allocations: tuple[_Allocation, ...] = ()
-
-
-class _Origin(msgspec.Struct, frozen=True):
-    resources: dict[str, Any] = {}
-
-
-_RESERVATION = msgspec.json.Decoder(_Reservation | None)
-_THIRD_PARTY = msgspec.json.Decoder(_ThirdParty | None)
-_ORIGIN = msgspec.json.Decoder(_Origin | None)
+Shown = tuple[str | None, str | None]
+"""The (capacity, allocatable) texts of a resource on a node."""
+NOT_SHOWN: Final[Shown] = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """One node. Amounts as in `Amounts`; batch numbers are milli-cores and bytes.
+    """One node. Amounts as in `Amounts`; offers are milli-cores and bytes.
 
-    published: per batch name the (capacity, allocatable) texts on the node. origin: the resources of the
-    originExtendedAllocatable annotation, None when it is absent or unreadable. third_party: batch-cpu and
-    batch-memory that other schedulers have handed out.
+    published: the texts on the node of each owned resource name that is there. origin: the resources of the
+    originExtendedAllocatable annotation, None when it is absent or unreadable. third_party: what other schedulers
+    have handed out of batch. normalization, amplification: the annotations' texts. conditions: the status of our own
+    conditions by type. last_offer: what was noted beside the last write.
     """
 
     name: str
@@ -57,80 +51,65 @@ class NodeFacts:
     capacity: Amounts
     kubelet_reserved: Amounts
     annotation_reserved: Amounts
-    third_party: tuple[int, int]
-    published: Mapping[str, tuple[str | None, str | None]]
+    third_party: Offer
+    published: Mapping[str, Shown]
     origin: Mapping[str, Any] | None
     memory_family: Family = "decimal"
     problems: tuple[str, ...] = field(default=())
+    normalization: str | None = None
+    amplification: str | None = None
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    last_offer: LastOffer = NEVER_WRITTEN
+
+    def shown(self, tier: TierName) -> Offer | None:
+        """What the node shows of a tier as allocatable; None when a name is missing or cannot be read."""
+        amounts = []
+        for name in RESOURCE_NAMES[tier]:
+            text = self.published.get(name, NOT_SHOWN)[1]
+            try:
+                amounts.append(None if text is None else quantity.value(text))
+            except InvalidQuantity:
+                return None
+        cpu, memory = amounts
+        return None if cpu is None or memory is None else Offer(cpu, memory)
 
 
 def derive(node: Node) -> NodeFacts:
     """The facts of a node. Raises InvalidQuantity when its own cpu or memory cannot be read."""
-    annotations = node.metadata.annotations
+    written = node.metadata.annotations
     problems: list[str] = []
     capacity = read_amounts(node.status.capacity)
-    allocatable = read_amounts(node.status.allocatable)
+    allocatable = annotations.raw_allocatable(written.get(names.ANNOTATION_RAW_ALLOCATABLE), problems)
+    if allocatable is None:
+        allocatable = read_amounts(node.status.allocatable)
     return NodeFacts(
         name=node.metadata.name,
         labels=node.metadata.labels,
-        strategy_annotation=annotations.get(names.ANNOTATION_COLOCATION_STRATEGY, ""),
+        strategy_annotation=written.get(names.ANNOTATION_COLOCATION_STRATEGY, ""),
         capacity=capacity,
         kubelet_reserved=Amounts(
             max(capacity.cpu - allocatable.cpu, 0), max(capacity.memory - allocatable.memory, 0)
         ),
-        annotation_reserved=_reservation(annotations.get(names.ANNOTATION_NODE_RESERVATION), problems),
-        third_party=_third_party(annotations.get(names.ANNOTATION_THIRD_PARTY_ALLOCATIONS), problems),
-        published={name: _published(node, name) for name in BATCH_NAMES},
-        origin=_origin(annotations.get(names.ANNOTATION_ORIGIN_EXTENDED_ALLOCATABLE), problems),
+        annotation_reserved=annotations.reservation(written.get(names.ANNOTATION_NODE_RESERVATION), problems),
+        third_party=annotations.third_party(written.get(names.ANNOTATION_THIRD_PARTY_ALLOCATIONS), problems),
+        published=_published(node),
+        origin=annotations.origin(written.get(names.ANNOTATION_ORIGIN_EXTENDED_ALLOCATABLE), problems),
         memory_family=quantity.family(node.status.capacity.get(names.MEMORY, "0")),
         problems=tuple(problems),
+        normalization=written.get(names.ANNOTATION_CPU_NORMALIZATION_RATIO),
+        amplification=written.get(names.ANNOTATION_RESOURCE_AMPLIFICATION_RATIO),
+        conditions={found.type: found.status for found in node.status.conditions if found.type in _OUR_CONDITIONS},
+        last_offer=annotations.last_offer(written.get(names.ANNOTATION_LAST_OFFER)),
     )
 
 
-def _published(node: Node, name: str) -> tuple[str | None, str | None]:
-    capacity, allocatable = node.status.capacity.get(name), node.status.allocatable.get(name)
-    return (None if capacity is None else str(capacity), None if allocatable is None else str(allocatable))
+def _published(node: Node) -> dict[str, Shown]:
+    capacity, allocatable = node.status.capacity, node.status.allocatable
+    return {
+        name: (_text(capacity.get(name)), _text(allocatable.get(name)))
+        for name in _OWNED & (capacity.keys() | allocatable.keys())
+    }
 
 
-def _reservation(text: str | None, problems: list[str]) -> Amounts:
-    if not text:
-        return ZERO
-    try:
-        reservation = _RESERVATION.decode(text) or _Reservation()
-        amounts = read_amounts(reservation.resources)
-        if reservation.reserved_cpus:
-            amounts = Amounts(count_cpus(reservation.reserved_cpus) * NANO, amounts.memory)
-    except (msgspec.DecodeError, ValueError) as error:
-        problems.append(_ignored(names.ANNOTATION_NODE_RESERVATION, text, error, "nothing is reserved by it"))
-        return ZERO
-    return amounts
-
-
-def _third_party(text: str | None, problems: list[str]) -> tuple[int, int]:
-    if not text:
-        return 0, 0
-    cpu = memory = 0
-    try:
-        for allocation in (_THIRD_PARTY.decode(text) or _ThirdParty()).allocations:
-            if allocation.priority == PriorityBand.BATCH:
-                cpu += quantity.nano(allocation.resources.get(names.BATCH_CPU, 0))
-                memory += quantity.nano(allocation.resources.get(names.BATCH_MEMORY, 0))
-    except (msgspec.DecodeError, InvalidQuantity) as error:
-        problems.append(_ignored(names.ANNOTATION_THIRD_PARTY_ALLOCATIONS, text, error, "nothing is subtracted"))
-        return 0, 0
-    return cpu // NANO, memory // NANO
-
-
-def _origin(text: str | None, problems: list[str]) -> Mapping[str, Any] | None:
-    if not text:
-        return None
-    try:
-        return (_ORIGIN.decode(text) or _Origin()).resources
-    except msgspec.DecodeError as error:
-        name = names.ANNOTATION_ORIGIN_EXTENDED_ALLOCATABLE
-        problems.append(_ignored(name, text, error, "it will be rewritten"))
-        return None
-
-
-def _ignored(annotation: str, text: str, error: Exception, consequence: str) -> str:
-    return f'annotation {annotation}: invalid value "{text[:100]}" ({error}); {consequence}'
+def _text(amount: str | int | float | None) -> str | None:
+    return None if amount is None else str(amount)

@@ -1,5 +1,6 @@
 """What the formula needs of a pod, derived once when the pod changes."""
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -24,8 +25,10 @@ class PodShare(NamedTuple):
     """A pod bound to a node.
 
     counted: Running or Pending, so it takes part. protected: production, mid or unclassed, so what it uses is not
-    sold. exclusive: LSE, whose requested cores are never sold. zones: NUMA zones it is bound to, () for any.
-    problem: why it could not be read; such a pod counts as protected and asking for nothing.
+    sold. exclusive: LSE, whose requested cores are never sold. request: native cpu and memory, of a mid pod also
+    what it asks under the mid names. zones: NUMA zones it is bound to, () for any. problem: why it could not be
+    read; such a pod counts as protected and asking for nothing. mid: of the mid band. held: what it holds of its
+    tier's resources (mid names of a mid pod, batch names of any other).
     """
 
     key: PodKey
@@ -36,6 +39,8 @@ class PodShare(NamedTuple):
     request: Amounts
     zones: tuple[int, ...] = ()
     problem: str = ""
+    mid: bool = False
+    held: Amounts = ZERO
 
 
 class _ZoneShare(msgspec.Struct, frozen=True):
@@ -57,20 +62,24 @@ def derive(pod: Pod) -> PodShare:
     try:
         band = defaulted_class(pod)
         exclusive = defaulted_qos(pod) is QoSClass.LSE
-        request = _request(pod, band)
+        asked = requests_nano(pod.spec)
     except InvalidQuantity as error:
         return PodShare(key, pod.spec.node_name, counted, True, False, ZERO, zones, f"Pod/{key[0]}/{key[1]}: {error}")
-    return PodShare(key, pod.spec.node_name, counted, band not in UNPROTECTED, exclusive, request, zones)
-
-
-def _request(pod: Pod, band: PriorityBand) -> Amounts:
-    """cpu and memory requests; those of a mid pod may stand under the mid names, where admission put them."""
-    asked = requests_nano(pod.spec)
+    mid = band is PriorityBand.MID
     cpu, memory = asked.get(names.CPU, 0), asked.get(names.MEMORY, 0)
-    if band is PriorityBand.MID:
-        cpu = max(cpu, asked.get(names.MID_CPU, 0) // _MILLI)
-        memory = max(memory, asked.get(names.MID_MEMORY, 0))
-    return Amounts(cpu, memory)
+    held = _held(asked, names.MID_CPU, names.MID_MEMORY) if mid else _held(asked, names.BATCH_CPU, names.BATCH_MEMORY)
+    if mid:
+        cpu, memory = max(cpu, held.cpu), max(memory, held.memory)
+    protected = band not in UNPROTECTED
+    return PodShare(
+        key, pod.spec.node_name, counted, protected, exclusive, Amounts(cpu, memory), zones, "", mid, held
+    )
+
+
+def _held(asked: Mapping[str, int], cpu_name: str, memory_name: str) -> Amounts:
+    """Amounts under a tier's names, whose cpu counts milli-cores. One object for the many that hold nothing."""
+    cpu, memory = asked.get(cpu_name, 0), asked.get(memory_name, 0)
+    return Amounts(cpu // _MILLI, memory) if cpu or memory else ZERO
 
 
 def _zones(status_json: str | None) -> tuple[int, ...]:

@@ -3,17 +3,19 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from koord.api import names
 from koord.api.objects import ResourceList
 from koord.api.priority import PriorityBand
 from koord.api.quantity import InvalidQuantity
-from koord.api.slo import NodeMetric, PodMetricInfo
+from koord.api.slo import AggregatedUsage, HostApplicationMetricInfo, NodeMetric, NodeMetricStatus, PodMetricInfo
 from koord.api.timestamps import parse_rfc3339
 from manager.overcommit.amounts import ZERO, Amounts, read_amounts, read_pair
 from manager.overcommit.pod_share import UNPROTECTED, PodKey
 
 _UNPROTECTED_NAMES = frozenset(str(band) for band in UNPROTECTED)
 _NOTABLE_SKEW_S = 30.0
-_PROTECTED_HOST_BANDS = frozenset({str(PriorityBand.PROD), str(PriorityBand.MID)})
+_PROD = str(PriorityBand.PROD)
+_MID = str(PriorityBand.MID)
 
 
 class PodUse(NamedTuple):
@@ -30,7 +32,10 @@ class UsageReport:
 
     updated_s: epoch seconds by the agent's clock, None when it never reported. usable: it carries node usage.
     system: what runs outside pods and declared host applications. host_applications: the protected ones (prod
-    and mid). problems: entries that could not be read and were left out.
+    and mid), host_production: the prod ones alone. node_usage: of the whole node, None when it lacks cpu or memory.
+    prod_reclaimable: what production asked for and is predicted not to need, zeros when not reported. prod_peak:
+    predicted peak of production and system, None when not reported. windows: percentiles of node usage, unread.
+    problems: entries that could not be read and were left out.
     """
 
     updated_s: float | None
@@ -39,6 +44,11 @@ class UsageReport:
     host_applications: Amounts = ZERO
     pods: dict[PodKey, PodUse] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    host_production: Amounts = ZERO
+    node_usage: Amounts | None = None
+    prod_reclaimable: Amounts = ZERO
+    prod_peak: Amounts | None = None
+    windows: tuple[AggregatedUsage, ...] = ()
 
 
 def read_report(metric: NodeMetric, received_s: float | None = None) -> UsageReport:
@@ -62,14 +72,53 @@ def read_report(metric: NodeMetric, received_s: float | None = None) -> UsageRep
     system: Amounts | None = ZERO
     if status.node_metric.system_usage is not None:
         system = _use(status.node_metric.system_usage.resources, f"{where}.nodeMetric.systemUsage", problems)
-    applications = ZERO
-    for application in status.host_application_metric:
-        if application.priority in _PROTECTED_HOST_BANDS:
-            used = _use(application.usage.resources, f"{where}.hostApplicationMetric[{application.name}]", problems)
-            applications = applications.plus(used or ZERO)
+    applications, production = _host_applications(status.host_application_metric, where, problems)
     pods = _read_pods(status.pods_metric, where, problems)
-    usable = system is not None
-    return UsageReport(updated_s, usable, system or ZERO, applications, pods, tuple(problems))
+    reclaimable, peak = _predictions(status, where, problems)
+    return UsageReport(
+        updated_s,
+        system is not None,
+        system or ZERO,
+        applications,
+        pods,
+        tuple(problems),
+        production,
+        _node_usage(status.node_metric.node_usage.resources, where, problems),
+        reclaimable,
+        peak,
+        status.node_metric.aggregated_node_usages,
+    )
+
+
+def _node_usage(resources: ResourceList, where: str, problems: list[str]) -> Amounts | None:
+    if names.CPU not in resources or names.MEMORY not in resources:
+        return None
+    return _use(resources, f"{where}.nodeMetric.nodeUsage", problems)
+
+
+def _host_applications(
+    listed: tuple[HostApplicationMetricInfo, ...], where: str, problems: list[str]
+) -> tuple[Amounts, Amounts]:
+    """Usage of prod and mid host applications, and of prod ones alone."""
+    protected = production = ZERO
+    for application in listed:
+        if application.priority not in (_PROD, _MID):
+            continue
+        used = _use(application.usage.resources, f"{where}.hostApplicationMetric[{application.name}]", problems)
+        protected = protected.plus(used or ZERO)
+        if application.priority == _PROD:
+            production = production.plus(used or ZERO)
+    return protected, production
+
+
+def _predictions(status: NodeMetricStatus, where: str, problems: list[str]) -> tuple[Amounts, Amounts | None]:
+    reclaimable: Amounts | None = None
+    peak: Amounts | None = None
+    if (predicted := status.prod_reclaimable_metric) is not None:
+        reclaimable = _use(predicted.resource.resources, f"{where}.prodReclaimableMetric", problems)
+    if (predicted := status.prod_peak_metric) is not None and predicted.resource.resources:
+        peak = _use(predicted.resource.resources, f"{where}.prodPeakMetric", problems)
+    return reclaimable or ZERO, peak
 
 
 def _read_pods(listed: tuple[PodMetricInfo, ...], where: str, problems: list[str]) -> dict[PodKey, PodUse]:

@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 from koord.api.quantity import NANO, NANO_PER_MILLI
 from koord.slo_config import colocation
 from koord.slo_config.resolve import Resolved, resolve
-from manager.overcommit.amounts import ZERO, Amounts
+from manager.overcommit.amounts import NO_OFFER, ZERO, Amounts
 from manager.overcommit.decide import decide
-from manager.overcommit.decision import BatchDecision, Reason
+from manager.overcommit.decision import NodeDecision, Reason
 from manager.overcommit.node_facts import NodeFacts
 from manager.overcommit.pod_share import PodShare
 from manager.overcommit.report import PodUse, UsageReport
+from manager.overcommit.shortage import TierName
+from manager.overcommit.terms import terms_of
 
 NOW_S = 1_800_000_000.0
 CPU_POLICIES = ("usage", "maxUsageRequest", "typo")
@@ -63,13 +65,13 @@ def node_facts_of(capacity: Amounts, kubelet: Amounts = ZERO, reserved: Amounts 
         capacity=capacity,
         kubelet_reserved=Amounts(min(kubelet.cpu, capacity.cpu), min(kubelet.memory, capacity.memory)),
         annotation_reserved=reserved,
-        third_party=(0, 0),
-        published={"kubernetes.io/batch-cpu": (None, None), "kubernetes.io/batch-memory": (None, None)},
+        third_party=NO_OFFER,
+        published={},
         origin=None,
     )
 
 
-def batch_of(decision: BatchDecision) -> tuple[int, int]:
+def batch_of(decision: NodeDecision) -> tuple[int, int]:
     assert decision.calculated is not None
     return decision.calculated
 
@@ -136,7 +138,7 @@ def test_the_terms_of_a_decision_add_up_to_its_result(
     situation: tuple[NodeFacts, UsageReport, list[PodShare]], resolved: Resolved
 ) -> None:
     decision = decide(*situation, resolved, NOW_S)
-    shown = {(term.resource, term.name): term for term in decision.terms()}
+    shown = {(term.resource, term.name): term for term in terms_of(decision) if term.tier is TierName.BATCH}
     assert decision.published is not None
     assert shown["cpu", "published"].amount == str(decision.published.cpu)
     assert shown["memory", "published"].amount == str(decision.published.memory)

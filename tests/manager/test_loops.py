@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from koord.api import names
+from koord.api import names, quantity
 from koord.api.objects import JsonObject
 from koord.kube.client import Client
 from koord.kube.errors import NotFound
@@ -23,7 +23,7 @@ async def wait_decided(controller: Controller, node: str, system_cores: int) -> 
     """Until the manager has decided on a report with this system usage."""
 
     async def decided() -> bool:
-        decision = controller.batch.decision(node)
+        decision = controller.resources.decision(node)
         return (
             decision is not None
             and decision.cpu is not None
@@ -174,7 +174,8 @@ async def test_a_small_difference_is_written_when_it_is_due(fleet: Fleet, run_ma
 async def test_an_expired_report_removes_batch_resources_without_any_event(
     client: Client, fleet: Fleet, run_manager: RunManager
 ) -> None:
-    await fleet.configure(colocation_config={**ON, "degradeTimeMinutes": 1})
+    cliff = {"koord": {"staleReports": {"mode": "cliff"}}}
+    await fleet.configure(colocation_config={**ON, "degradeTimeMinutes": 1, "extensions": cliff})
     async with run_manager():
         node = await fleet.add_node()
         await fleet.report(node, age_s=57)
@@ -186,6 +187,27 @@ async def test_an_expired_report_removes_batch_resources_without_any_event(
             return any("too old" in event["message"] for event in found.items)
 
         await eventually(told, "an Event on the node says why")
+
+
+async def test_without_news_an_offer_holds_then_decays_then_goes(fleet: Fleet, run_manager: RunManager) -> None:
+    graded = {"koord": {"staleReports": {"holdSeconds": 55}}}
+    await fleet.configure(colocation_config={**ON, "degradeTimeMinutes": 1, "extensions": graded})
+    async with run_manager():
+        node = await fleet.add_node()
+        await fleet.report(node, age_s=52)
+        await fleet.wait_batch_cpu(node, "18200")
+        seen: list[str | None] = ["18200"]
+
+        async def gone() -> bool:
+            shown = await fleet.batch_cpu(node)
+            if shown != seen[-1]:
+                seen.append(shown)
+            return shown is None
+
+        await eventually(gone, "the offer is gone")
+        amounts = [quantity.value(text) for text in seen if text is not None]
+        assert len(amounts) > 2
+        assert amounts == sorted(amounts, reverse=True)
 
 
 @pytest.mark.parametrize("how", ["cluster", "node"])
@@ -243,7 +265,7 @@ async def test_a_node_without_an_agent_is_left_alone(fleet: Fleet, run_manager: 
         plain = await fleet.add_node()
 
         async def decided() -> bool:
-            return controller.batch.decision(plain) is not None
+            return controller.resources.decision(plain) is not None
 
         await eventually(decided, "the node is decided")
         node = await fleet.node(plain)
@@ -273,14 +295,14 @@ async def test_a_write_that_had_to_wait_writes_what_is_right_by_then(fleet: Flee
         await asyncio.gather(*(fleet.report(node) for node in nodes))
 
         async def all_decided() -> bool:
-            decisions = [controller.batch.decision(node) for node in nodes]
+            decisions = [controller.resources.decision(node) for node in nodes]
             return all(decision is not None and decision.published is not None for decision in decisions)
 
         await eventually(all_decided, "all nodes wait for their turn")
         await fleet.configure(colocation_config={**ON, "enable": False})
 
         async def all_off() -> bool:
-            decisions = [controller.batch.decision(node) for node in nodes]
+            decisions = [controller.resources.decision(node) for node in nodes]
             shown = [await fleet.batch_cpu(node) for node in nodes]
             return all(decision is not None and decision.published is None for decision in decisions) and not any(
                 shown

@@ -1,5 +1,6 @@
 """Cases of the batch decision that no recorded vector has: broken input, clocks, who counts."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -11,12 +12,15 @@ from koord.api.timestamps import parse_rfc3339
 from koord.slo_config import colocation
 from koord.slo_config.resolve import Resolved, resolve
 from manager.overcommit import node_facts, pod_share
+from manager.overcommit.amounts import Offer
+from manager.overcommit.annotations import LastOffer
 from manager.overcommit.cpu_list import count_cpus
 from manager.overcommit.decide import decide
-from manager.overcommit.decision import Batch, BatchDecision, Reason
-from manager.overcommit.explain import explain
+from manager.overcommit.decision import NodeDecision, Reason
+from manager.overcommit.explain import Objects, explain
 from manager.overcommit.node_patch import status_patch
 from manager.overcommit.report import read_report
+from manager.overcommit.wanted import NodeRatios, Wanted, wanted
 from manager.overcommit.write_rule import WriteReason, WriteVerdict, judge
 
 NOW = "2026-01-01T12:00:00Z"
@@ -70,7 +74,7 @@ def pod(
 
 def decided(
     on: Node, report: NodeMetric | None, *pods: Pod, resolved: Resolved | None = None, received_s: float | None = None
-) -> BatchDecision:
+) -> NodeDecision:
     shares = [pod_share.derive(each) for each in pods]
     read = read_report(report, received_s) if report else None
     return decide(node_facts.derive(on), read, shares, resolved or strategy(), NOW_S)
@@ -197,38 +201,53 @@ def test_the_worked_example_of_the_documentation_holds(policy: str, cpu: int, me
     ]
     both = f'"cpuCalculatePolicy": "{policy}", "memoryCalculatePolicy": "{policy}"'
     decision = decided(on, report, *pods, resolved=strategy(f'{{"enable": true, {both}}}'))
-    assert decision.published == Batch(cpu, memory)
+    assert decision.published == Offer(cpu, memory)
 
 
 def test_a_person_gets_the_same_decision_from_the_objects_alone() -> None:
     report = metric(("a", "7", "4Gi"))
-    explained = explain(node(), report, [pod("a")], {"colocation-config": '{"enable": true}'}, NOW_S)
-    assert explained == decided(node(), report, pod("a"))
-    broken = explain(node(), report, [pod("a")], {"colocation-config": "{"}, NOW_S)
+    objects = Objects(node(), report, [pod("a")], {"colocation-config": '{"enable": true}'})
+    assert explain(objects, NOW_S).decision == decided(node(), report, pod("a"))
+    broken = explain(replace(objects, config_data={"colocation-config": "{"}), NOW_S).decision
     assert broken.reason is Reason.CLUSTER_DISABLED
     assert "colocation-config" in broken.notes[0]
+    stored = replace(objects, config_data={"colocation-config": "{"}, stored_data=objects.config_data)
+    assert explain(stored, NOW_S).decision.published == decided(node(), report, pod("a")).published
 
 
 # Writing
 
+NOTE = LastOffer("2026-01-01T12:00:00Z", "moved", "me", NOW)
+
 
 def verdict(on: Node, report: NodeMetric | None, since_s: float = 1.0) -> WriteVerdict:
-    facts = node_facts.derive(on)
-    return judge(facts, decided(on, report), since_s)
+    return judge(node_facts.derive(on), wants(on, report), strategy().strategy, since_s)
 
 
-def published(decision: BatchDecision) -> Batch:
+def wants(on: Node, report: NodeMetric | None) -> Wanted:
+    return wanted(node_facts.derive(on), decided(on, report), NodeRatios())
+
+
+def showing(on: Node, report: NodeMetric, **more: str) -> Node:
+    """The node as it is after what was decided on the report is written."""
+    patch = status_patch(node_facts.derive(on), wants(on, report), "", NOTE)
+    annotations = {**on.metadata.annotations, **patch["metadata"]["annotations"]}
+    amounts = {**on.status.capacity, **patch["status"]["capacity"], **more}
+    document = {"metadata": {"name": "n", "annotations": annotations}}
+    return msgspec.convert({**document, "status": {"capacity": amounts, "allocatable": amounts}}, Node)
+
+
+def published(decision: NodeDecision) -> Offer:
     assert decision.published is not None
     return decision.published
 
 
+CPU = "kubernetes.io/batch-cpu"
+ALL = {CPU, "kubernetes.io/batch-memory", "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"}
+
+
 def test_a_node_that_shows_the_decision_is_not_written_however_old_the_write() -> None:
-    wanted = published(decided(node(), metric()))
-    origin = (
-        f'{{"resources":{{"kubernetes.io/batch-cpu":"{wanted.cpu}","kubernetes.io/batch-memory":{wanted.memory}}}}}'
-    )
-    on = node((str(wanted.cpu), str(wanted.memory)), {ORIGIN: origin})
-    assert verdict(on, metric(), 1e9) == WriteVerdict(False, WriteReason.UNCHANGED)
+    assert verdict(showing(node(), metric()), metric(), 1e9) == WriteVerdict(False, WriteReason.UNCHANGED)
 
 
 def test_a_node_that_never_took_part_is_never_touched() -> None:
@@ -236,43 +255,43 @@ def test_a_node_that_never_took_part_is_never_touched() -> None:
 
 
 def test_a_small_difference_waits_for_the_interval_and_says_when() -> None:
-    wanted = published(decided(node(), metric()))
-    on = node((str(wanted.cpu + 100), str(wanted.memory)))
+    wanted_cpu = published(decided(node(), metric())).cpu
+    on = showing(node(), metric(), **{CPU: str(wanted_cpu + 100)})
     assert verdict(on, metric(), 100.0) == WriteVerdict(False, WriteReason.BELOW_THRESHOLD, 200.0)
     assert verdict(on, metric(), 301.0) == WriteVerdict(True, WriteReason.OVERDUE)
 
 
 def test_a_large_difference_an_appearance_and_an_end_are_written_at_once() -> None:
-    wanted = published(decided(node(), metric()))
-    moved = node((str(wanted.cpu * 2), str(wanted.memory)))
-    assert verdict(moved, metric()).reason is WriteReason.MOVED
+    wanted_cpu = published(decided(node(), metric())).cpu
+    moved = showing(node(), metric(), **{CPU: str(wanted_cpu * 2)})
+    assert verdict(moved, metric()) == WriteVerdict(True, WriteReason.MOVED, resource=CPU)
     assert verdict(node(), metric()).reason is WriteReason.APPEARS
     assert verdict(moved, None).reason is WriteReason.DISAPPEARS
-    assert verdict(node(("what", "1")), metric()).reason is WriteReason.MOVED
+    assert verdict(showing(node(), metric(), **{CPU: "what"}), metric()).reason is WriteReason.MOVED
 
 
 def test_only_one_of_capacity_and_allocatable_is_a_difference() -> None:
-    wanted = published(decided(node(), metric()))
-    whole = node((str(wanted.cpu), str(wanted.memory)))
+    whole = showing(node(), metric())
     status = msgspec.structs.replace(whole.status, allocatable=node().status.allocatable)
     assert verdict(msgspec.structs.replace(whole, status=status), metric()).reason is WriteReason.APPEARS
 
 
 def test_the_patch_holds_owned_keys_only_and_keeps_what_others_recorded() -> None:
     on = node(annotations={ORIGIN: '{"resources":{"kubernetes.io/mid-cpu":"5"}}'})
-    patch = status_patch(node_facts.derive(on), decided(on, metric()))
-    names = {"kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"}
+    patch = status_patch(node_facts.derive(on), wants(on, metric()), "7", NOTE)
     assert set(patch) == {"status", "metadata"}
+    assert patch["metadata"]["resourceVersion"] == "7"
+    assert set(patch["metadata"]["annotations"]) == {ORIGIN, "node.koordinator.sh/last-offer"}
     assert set(patch["status"]) == {"capacity", "allocatable"}
-    assert set(patch["status"]["capacity"]) == set(patch["status"]["allocatable"]) == names
+    assert set(patch["status"]["capacity"]) == set(patch["status"]["allocatable"]) == ALL
     recorded = msgspec.json.decode(patch["metadata"]["annotations"][ORIGIN])
-    assert set(recorded["resources"]) == names | {"kubernetes.io/mid-cpu"}
+    assert set(recorded["resources"]) == {CPU, "kubernetes.io/batch-memory", "kubernetes.io/mid-cpu"}
 
 
 def test_removing_is_a_null_for_each_resource_and_zeros_in_the_annotation() -> None:
-    on = node(("5", "5"), {ORIGIN: '{"resources":{"kubernetes.io/batch-cpu":"5","kubernetes.io/batch-memory":"5"}}'})
-    patch = status_patch(node_facts.derive(on), decided(on, None))
-    gone = {"kubernetes.io/batch-cpu": None, "kubernetes.io/batch-memory": None}
+    on = showing(node(), metric())
+    patch = status_patch(node_facts.derive(on), wants(on, None), "", NOTE)
+    gone = dict.fromkeys(ALL)
     assert patch["status"] == {"capacity": gone, "allocatable": gone}
     assert '"kubernetes.io/batch-cpu":"0"' in patch["metadata"]["annotations"][ORIGIN]
 
