@@ -13,6 +13,8 @@ from manager.overcommit.amounts import Offer
 
 MISSED_REPORTS: Final = 3
 """Report intervals for which the offer stands without news, unless the strategy says how long."""
+AGENT_FLOOR_S: Final = 30
+"""Agents report at most this often, whatever the strategy says."""
 STEPS: Final = 24
 """A decaying offer is looked at so often."""
 SHORTEST_STEP_S: Final = 1.0
@@ -44,7 +46,8 @@ def hold_s(resolved: Resolved) -> float:
     if options.mode == "cliff":
         return life_s
     chosen_s = options.hold_seconds
-    held_s = MISSED_REPORTS * strategy.metric_report_interval_seconds if chosen_s is None else chosen_s
+    interval_s = max(strategy.metric_report_interval_seconds, AGENT_FLOOR_S)
+    held_s = MISSED_REPORTS * interval_s if chosen_s is None else chosen_s
     return min(float(held_s), life_s)
 
 
