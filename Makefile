@@ -37,6 +37,8 @@ REAL := tests/contract tests/kubernetes tests/sandbox/admission/test_against_kub
 
 test-kubernetes: $(STAMP) ## Run the contract and Koord against a real control plane ($$KUBEBUILDER_ASSETS, else built)
 	@[ -n "$$KUBEBUILDER_ASSETS" ] || $(MAKE) --no-print-directory kubernetes
+	@assets=$${KUBEBUILDER_ASSETS:-$(CURDIR)/.kubernetes/bin}; [ -x "$$assets/kube-apiserver" ] || \
+		{ echo "koord: there is no kube-apiserver in $$assets" >&2; exit 1; }
 	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/.kubernetes/bin} $(BIN)/python -m pytest $(REAL) $(PYTEST_ARGS)
 
 test-node: $(STAMP) ## Make this machine a node of a real control plane and test Koord on it (root, cgroup v1; 2 minutes)
