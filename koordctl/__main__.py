@@ -11,6 +11,7 @@ COMMANDS = {
     "explain": ("koordctl.explain:explain", "Say why something is as it is."),
     "mutate": ("koordctl.mutate:mutate", "Show what the webhook makes of the pods in manifests."),
     "sandbox": ("koordctl.sandbox:sandbox", "Run a cluster with Koord on this machine, to try things with kubectl."),
+    "top": ("koordctl.top:top", "Show nodes and classes: requested, used, offered, taken."),
 }
 """Each command: where it is, and its line in the help."""
 

@@ -19,11 +19,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from koord.api.quantity import InvalidQuantity
+from koord.api.quantity import NANO, NANO_PER_MILLI, InvalidQuantity
 from koord.api.slo import AggregatedUsage
 from koord.slo_config import go_duration
 from koord.slo_config.options import Peak
-from manager.overcommit.amounts import ZERO, Amounts, read_amounts
+from manager.overcommit.amounts import ZERO, Amounts, ceil_div, read_amounts
 from manager.overcommit.report import UsageReport
 from manager.overcommit.sums import PodSums
 
@@ -146,7 +146,9 @@ def _largest(found: list[tuple[str, Amounts]]) -> Burst:
         return NO_BURST
     cpu_by, cpu = max(found, key=lambda entry: entry[1].cpu)
     memory_by, memory = max(found, key=lambda entry: entry[1].memory)
-    return Burst(Amounts(cpu.cpu, memory.memory), cpu_by, memory_by)
+    # An estimate needs no billionths: whole milli-cores and bytes, rounded up.
+    cpu_nano = ceil_div(cpu.cpu, NANO_PER_MILLI) * NANO_PER_MILLI
+    return Burst(Amounts(cpu_nano, ceil_div(memory.memory, NANO) * NANO), cpu_by, memory_by)
 
 
 def _deviation(samples: list[float], mean: float) -> float:

@@ -110,7 +110,14 @@ def _mid(decision: NodeDecision, mid: MidLedger) -> Iterator[tuple[str, str, str
         yield "nodeUsage", _amount(mid.node_usage), f"{report} status.nodeMetric.nodeUsage[{resource}]"
         yield "free", _amount(mid.free), "capacity - nodeUsage; 0 when the report lacks cpu or memory"
         yield "reclaimed", _amount(mid.reclaimed), "max(min(prodReclaimable, free), 0)"
-        yield "system", _amount(mid.system), "max(systemUsage + prod host applications, reserved)"
+        yield "systemUsage", _amount(mid.system_measured), f"{report} status.nodeMetric.systemUsage[{resource}]"
+        yield "hostProduction", _amount(mid.host_production), f"{report} status.hostApplicationMetric, prod"
+        yield (
+            "reserved",
+            _amount(mid.reserved),
+            f"the larger of {node} capacity - allocatable and annotation {names.ANNOTATION_NODE_RESERVATION}",
+        )
+        yield "system", _amount(mid.system), "max(systemUsage + hostProduction, reserved)"
         yield "productionRequests", _amount(mid.production_requests), "Pods' spec, production"
         yield "unallocated", _amount(mid.unallocated), "max(capacity - system - productionRequests, 0)"
         yield (
