@@ -18,9 +18,8 @@ import yaml
 
 from tests.contract.api import Answer, Api, JsonObject, of_kubeconfig
 from tests.kubernetes.control_plane import ROOT, ControlPlane, free_port
+from tests.kubernetes.rights import NAMESPACE, documents
 
-NAMESPACE = "koordinator-system"
-RULES = ROOT / "helm" / "rules"
 RECOVERY_S = 30.0
 """Within so long everything must have caught up after a fault."""
 
@@ -105,23 +104,8 @@ class Cluster:
         for name, value in (("koord-prod", 9000), ("koord-mid", 7000), ("koord-batch", 5000), ("koord-free", 3000)):
             self.kubectl("create", "priorityclass", name, f"--value={value}")
         for component in ("webhook", "manager", "koordlet"):
-            self._grant(component)
+            self.apply(*documents(component, component))
         self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-
-    def _grant(self, component: str) -> None:
-        rules = yaml.safe_load((RULES / f"{component}.yaml").read_text())
-        account = {"kind": "ServiceAccount", "name": component, "namespace": NAMESPACE}
-        role = f"koord-{component}"
-        documents = [
-            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": component, "namespace": NAMESPACE}},
-            *_granting("ClusterRole", role, "", rules["clusterRules"], account),
-            *(
-                _granting("Role", role, NAMESPACE, rules["namespaceRules"], account)
-                if rules["namespaceRules"]
-                else []
-            ),
-        ]
-        self.apply(*documents)
 
     def kubectl(self, *arguments: str, stdin: str = "", check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run the real kubectl as the administrator."""
@@ -190,15 +174,3 @@ class Cluster:
         for component in reversed(self._components):
             component.end()
         self._components.clear()
-
-
-def _granting(
-    kind: str, name: str, namespace: str, rules: list[JsonObject], account: JsonObject
-) -> tuple[JsonObject, JsonObject]:
-    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
-    group = "rbac.authorization.k8s.io"
-    role = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": metadata, "rules": rules}
-    reference = {"apiGroup": group, "kind": kind, "name": name}
-    binding = {**role, "kind": f"{kind}Binding", "roleRef": reference, "subjects": [account]}
-    del binding["rules"]
-    return role, binding

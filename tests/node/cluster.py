@@ -18,6 +18,7 @@ from koord.api import quantity
 from koord.kube.connection import connect
 from sandbox.bootstrap import install
 from tests.kubernetes.control_plane import ControlPlane, free_port
+from tests.kubernetes.rights import documents
 from tests.node import archives, cgroups
 from tests.node.machine import NODE_NAME, Machine
 
@@ -25,6 +26,7 @@ HERE = Path(__file__).parent
 KUBECTL = Path(sys.executable).with_name("kubectl")
 EXAMPLES = HERE.parents[1] / "examples"
 KOORD_NAMESPACE = "koordinator-system"
+ACCOUNTS = {"webhook": "koord-webhook", "manager": "koord-manager", "koordlet": "koordlet"}
 JsonObject = dict[str, Any]
 
 
@@ -106,7 +108,8 @@ class Cluster:
 
     def _install(self, kind: str) -> None:
         workloads = [one for one in self._koord if one["kind"] == kind]
-        self.apply(*(one for one in self._koord if one["kind"] not in ("Deployment", "DaemonSet")), *workloads)
+        rights = [one for name, account in ACCOUNTS.items() for one in documents(name, account)]
+        self.apply(*rights, *workloads)
         for one in workloads:
             self.wait_rollout(KOORD_NAMESPACE, kind.lower(), one["metadata"]["name"])
 
