@@ -42,7 +42,7 @@ def pod(
 
     from koordctl.manifests import pod_places, read_documents, read_folder
     from koordctl.mutate import add_namespace, context_of
-    from koordctl.offline_admission import admit
+    from koordctl.offline_admission import Unreadable, admit
 
     if (name is None) == (filename is None):
         raise click.UsageError("give either the NAME of a pod or -f FILE")
@@ -58,11 +58,14 @@ def pod(
         found, spaces, classes = cluster["profiles"], cluster["namespaces"], cluster["classes"]
         documents = documents or cluster["pods"]
     context = context_of(found, spaces + documents, classes, feature_gates)
-    outcomes = [
-        admit(place, add_namespace(context, place.namespace), explain=True)
-        for document in documents
-        for place in pod_places(document, namespace)
-    ]
+    try:
+        outcomes = [
+            admit(place, add_namespace(context, place.namespace), explain=True)
+            for document in documents
+            for place in pod_places(document, namespace)
+        ]
+    except Unreadable as error:
+        raise click.ClickException(str(error)) from error
     if not outcomes:
         raise click.ClickException(f"{filename}: holds no pod and no pod template")
     _print(outcomes, output)

@@ -41,7 +41,7 @@ def mutate(
     import copy
 
     from koordctl.manifests import pod_places, read_documents, read_folder
-    from koordctl.offline_admission import admit
+    from koordctl.offline_admission import Unreadable, admit
 
     documents = [document for path in files for document in read_documents(path)]
     context = context_of(
@@ -54,7 +54,10 @@ def mutate(
     outcomes = []
     for document in documents:
         for place in pod_places(document, namespace):
-            outcome = admit(place, add_namespace(context, place.namespace))
+            try:
+                outcome = admit(place, add_namespace(context, place.namespace))
+            except Unreadable as error:
+                raise click.ClickException(str(error)) from error
             _tell(outcome)
             outcomes.append(outcome)
             if outcome.after is not None and not outcome.refusal:

@@ -24,6 +24,10 @@ SHIPPED_CLASSES = {str(band): bounds.lowest for band, bounds in BANDS.items()}
 """The PriorityClasses that come with Koord, and their values."""
 
 
+class Unreadable(ValueError):  # noqa: N818 - what it is
+    """A manifest's pod that no API server would take in; the message names it, the place and what was expected."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What becomes of one pod: the decision, its judgement, and the pod before and after (None: refused)."""
@@ -70,7 +74,11 @@ def build_context(
 
 
 def admit(place: PodPlace, context: Context, *, explain: bool = False) -> Outcome:
-    """Decide about the pod, or the pods that the template makes, as at their creation."""
+    """Decide about the pod, or the pods that the template makes, as at their creation. Raises Unreadable."""
+    try:
+        msgspec.convert({key: place.holder.get(key) or {} for key in ("metadata", "spec")}, Pod)
+    except msgspec.ValidationError as error:
+        raise Unreadable(f"{place.owner}: {error}") from error
     pod = _as_created(place, context)
     decision = decide(submission_of(pod, place.namespace, uid=place.owner), context, explain=explain)
     if not decision.allowed:

@@ -122,6 +122,23 @@ def test_what_does_not_read_is_named(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {"kind": "Pod", "metadata": {"name": "a", "labels": {"app": 5}}, "spec": {"containers": [{"name": "c"}]}},
+        {"kind": "Deployment", "metadata": {"name": "a"}, "spec": {"template": {"spec": {"containers": [None]}}}},
+        {"kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": "none"}},
+    ],
+    ids=["a label that is a number", "no container", "no list"],
+)
+def test_a_pod_that_no_server_would_take_is_named(tmp_path, pod):
+    for command in (("mutate",), ("explain", "pod")):
+        done = run(tmp_path, pod, command=command)
+        assert done.returncode == 1
+        assert f"Error: {pod['kind']}/a: " in done.stderr
+        assert "Traceback" not in done.stderr
+
+
 def test_explain_says_why_a_profile_matches_or_not_and_what_it_does(tmp_path):
     done = run(tmp_path, POD, command=("explain", "pod"))
     assert done.returncode == 0, done.stderr
