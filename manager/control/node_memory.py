@@ -30,9 +30,11 @@ class WindowMinimum:
     def add(self, at_s: float, value: int) -> None:
         """From `at_s` on the function has this value. Times do not go back."""
         self._since_s = min(self._since_s, at_s)
+        begins_s = at_s
         while self._steps and self._steps[-1][1] >= value:
-            self._steps.pop()
-        self._steps.append((at_s, value))
+            # A window that begins within the larger step holds this smaller value too.
+            begins_s = self._steps.pop()[0]
+        self._steps.append((begins_s, value))
 
     def get(self, now_s: float, window_s: float) -> int | None:
         """The minimum; None while what is known does not reach back that far."""

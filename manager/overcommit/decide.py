@@ -247,16 +247,16 @@ def _calculate(
         peak_burst=burst.amounts.memory,
     )
     mid_cpu, mid_memory = _mid_ledgers(facts, report, sums, resolved)
-    mid = Offer(mid_cpu.mid, mid_memory.mid)
+    batch, mid = Offer(cpu.batch, memory.batch), Offer(mid_cpu.mid, mid_memory.mid)
     calculation = Calculation(
-        batch=Offer(cpu.batch, memory.batch),
+        batch=batch,
         mid=mid,
         cpu=cpu,
         memory=memory,
         mid_cpu=mid_cpu,
         mid_memory=mid_memory,
-        joint_cpu=joint_ledger(cpu, sums.mid_usage.cpu, mid.cpu),
-        joint_memory=joint_ledger(memory, sums.mid_usage.memory, mid.memory),
+        joint_cpu=joint_ledger(cpu, batch.cpu, sums.mid_usage.cpu, mid.cpu),
+        joint_memory=joint_ledger(memory, batch.memory, sums.mid_usage.memory, mid.memory),
         sums=sums,
         burst=burst,
     )

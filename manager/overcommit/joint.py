@@ -43,6 +43,6 @@ class JointLedger:
         return self.mid + self.batch - self.mid_paid - self.batch_paid
 
 
-def joint_ledger(ledger: Ledger, mid_usage: int, mid: int) -> JointLedger:
-    """The ledger over a batch formula and the mid amount (milli-cores or bytes) of the same resource."""
-    return JointLedger(ledger.capacity, ledger.peak - mid_usage, mid_usage, mid, ledger.batch, UNIT[ledger.resource])
+def joint_ledger(ledger: Ledger, batch: int, mid_usage: int, mid: int) -> JointLedger:
+    """The ledger over a batch formula, its result, and the mid amount of the same resource."""
+    return JointLedger(ledger.capacity, ledger.peak - mid_usage, mid_usage, mid, batch, UNIT[ledger.resource])

@@ -1,6 +1,6 @@
 """Adding up what the pods of one node use, request and hold."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from manager.overcommit.amounts import Amounts
@@ -31,20 +31,21 @@ class PodSums:
     dangling: tuple[PodKey, ...]
 
 
-def add_up(pods: Iterable[PodShare], report: UsageReport) -> PodSums:
+def add_up(pods: Collection[PodShare], report: UsageReport) -> PodSums:
     """The sums over the pods of a node. Pods that are not counted are as if absent."""
     reported = report.pods
     usage_cpu = usage_memory = request_cpu = request_memory = larger_cpu = larger_memory = 0
     batch_cpu = batch_memory = 0
     unmeasured: list[PodKey] = []
-    listed: set[PodKey] = set()
+    matched = 0
     others: list[PodShare] = []
     for share in pods:
         key, _, counted, protected, exclusive, (asked_cpu, asked_memory), _, _, mid, _ = share
         if not counted:
             continue
-        listed.add(key)
         found = reported.get(key)
+        if found is not None:
+            matched += 1
         if not protected:
             others.append(share)
             if found is not None:
@@ -66,7 +67,7 @@ def add_up(pods: Iterable[PodShare], report: UsageReport) -> PodSums:
         larger_cpu += used_cpu if used_cpu > asked_cpu else asked_cpu
         larger_memory += used_memory if used_memory > asked_memory else asked_memory
     dangling: list[PodKey] = []
-    for key, (used_cpu, used_memory, protected) in _unlisted(reported, listed):
+    for key, (used_cpu, used_memory, protected) in _unlisted(reported, pods, matched):
         if protected:
             usage_cpu += used_cpu
             usage_memory += used_memory
@@ -121,7 +122,11 @@ def held(pods: Iterable[PodShare]) -> tuple[Amounts, Amounts]:
     return _held([share for share in pods if share.counted and (share.mid or not share.protected)])
 
 
-def _unlisted(reported: dict[PodKey, PodUse], listed: set[PodKey]) -> Iterable[tuple[PodKey, PodUse]]:
-    if reported.keys() <= listed:
+def _unlisted(
+    reported: dict[PodKey, PodUse], pods: Collection[PodShare], matched: int
+) -> Iterable[tuple[PodKey, PodUse]]:
+    """The reported pods of which none is listed and counted; `matched` is how many are."""
+    if matched == len(reported):
         return ()
+    listed = {share.key for share in pods if share.counted}
     return [(key, found) for key, found in reported.items() if key not in listed]

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from koord.api import names
 from koord.api.quantity import Family
-from koord.slo_config.node_ratios import RatioConfig
+from koord.slo_config.node_ratios import NO_AMPLIFICATION, NO_NORMALIZATION, RatioConfig
 from manager.overcommit import ratios
 from manager.overcommit.amounts import Offer
 from manager.overcommit.decision import NodeDecision
@@ -37,6 +37,10 @@ class NodeRatios:
     problems: tuple[str, ...] = ()
 
 
+_NO_RATIOS: Final = NodeRatios(Annotation(ratios.DISABLED), Annotation(None))
+"""Of most nodes: nobody configured any."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """resources: the amount of each owned name in its unit (milli-cores, bytes, count), None to remove it; a name
@@ -64,13 +68,21 @@ def node_ratios(
     What cannot be calculated stays as it is: taking a ratio away shrinks a node under its running pods. With
     colocation off for the node, normalization stays and amplification goes, as in Koordinator.
     """
+    label = facts.labels.get(names.LABEL_CPU_NORMALIZATION_ENABLED)
+    if (
+        enabled
+        and normalization is NO_NORMALIZATION
+        and amplification is NO_AMPLIFICATION
+        and label is None
+        and facts.normalization is None
+    ):
+        return _NO_RATIOS
     if not enabled:
         return NodeRatios(LEAVE, Annotation(None), ratio_above_one(facts.normalization))
     problems: list[str] = []
     shown: Annotation = LEAVE
     text = facts.normalization
     if normalization is not None:
-        label = facts.labels.get(names.LABEL_CPU_NORMALIZATION_ENABLED)
         found = ratios.normalization(normalization.value_for(facts.labels), label, cpu_info)
         if found.problem:
             problems.append(f"{found.problem}; the node keeps {text or 'no ratio'}")
