@@ -13,7 +13,7 @@ from manager.overcommit.amounts import Offer
 from manager.overcommit.damping import Recent
 from manager.overcommit.decide import NO_MEMORY, Memory
 from manager.overcommit.decision import NodeDecision
-from manager.overcommit.peak import NO_HISTORY, History, history_of, measured_usage
+from manager.overcommit.peak import measured_usage
 from manager.overcommit.report import UsageReport
 from manager.overcommit.sums import PodSums
 
@@ -67,8 +67,8 @@ class NodeMemory:
         while self._usage[0][0] < at_s - window_minutes * _SECONDS_PER_MINUTE:
             self._usage.popleft()
 
-    def recall(self, options: Options, now_s: float, unchanged_s: float) -> Memory:
-        """What the next decision may use."""
+    def recall(self, options: Options, report: UsageReport | None, now_s: float, unchanged_s: float) -> Memory:
+        """What a decision on the report may use."""
         if not (options.damping.is_on or options.peak.sigmas > 0):
             return NO_MEMORY
         window_s = float(options.damping.stabilization_seconds)
@@ -76,11 +76,14 @@ class NodeMemory:
         return Memory(
             Recent(_offer(lowest[0], lowest[1]), unchanged_s),
             Recent(_offer(lowest[2], lowest[3]), unchanged_s),
-            self._history() if options.peak.sigmas > 0 else NO_HISTORY,
+            self._before(report, options.peak.window_minutes) if options.peak.sigmas > 0 else (),
         )
 
-    def _history(self) -> History:
-        return history_of((cpu, memory) for _, cpu, memory in self._usage)
+    def _before(self, report: UsageReport | None, window_minutes: int) -> tuple[tuple[int, int], ...]:
+        if report is None or report.updated_s is None:
+            return ()
+        begin_s = report.updated_s - window_minutes * _SECONDS_PER_MINUTE
+        return tuple((cpu, memory) for at_s, cpu, memory in self._usage if begin_s <= at_s < report.updated_s)
 
 
 def _offer(cpu: int | None, memory: int | None) -> Offer | None:

@@ -5,16 +5,17 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from koord.api.objects import Node
 from koord.api.timestamps import format_rfc3339
 from koord.kube.client import Client
-from koord.kube.errors import Conflict
-from koord.kube.requests import STRATEGIC_PATCH
+from koord.kube.errors import Conflict, Invalid
+from koord.kube.requests import JSON_PATCH, STRATEGIC_PATCH
 from koord.kube.resources import NODES
 from koord.slo_config import colocation
 from koord.slo_config.loading import Configuration
+from koord.slo_config.options import Options
 from manager import metrics
 from manager.control.announcing import Announcer
 from manager.control.fleet_metrics import Decided
@@ -29,7 +30,8 @@ from manager.overcommit.annotations import LastOffer
 from manager.overcommit.decide import NO_MEMORY, Memory, decide
 from manager.overcommit.decision import NodeDecision, Reason
 from manager.overcommit.node_facts import NodeFacts
-from manager.overcommit.node_patch import condition_changes, condition_patch, status_patch, taken_in
+from manager.overcommit.node_patch import changes, condition_changes, condition_patch, json_patch
+from manager.overcommit.report import UsageReport
 from manager.overcommit.shortage import Shortage, TierName
 from manager.overcommit.terms import as_log
 from manager.overcommit.wanted import Wanted, node_ratios, wanted
@@ -139,8 +141,8 @@ class NodeResources:
             enabled=resolved.enabled,
         )
         since_s = now_s - self._writes.at(facts, resolved.strategy.update_time_threshold_seconds, now_s)
-        memory = self._recall(name, resolved.options, now_s, since_s)
         report, pods = self._observations.report(name), self._observations.pods_on(name)
+        memory = self._recall(name, resolved.options, report, now_s, since_s)
         decision = decide(facts, report, pods, resolved, now_s, ratios.factor, memory)
         want = wanted(facts, decision, ratios, self._observations.devices(name))
         self._tell_problems(name, ratios.problems)
@@ -153,12 +155,14 @@ class NodeResources:
             condition_changes(facts, decision.shortages),
         )
 
-    def _recall(self, name: str, options: Any, now_s: float, unchanged_s: float) -> Memory:
+    def _recall(
+        self, name: str, options: Options, report: UsageReport | None, now_s: float, unchanged_s: float
+    ) -> Memory:
         if not (options.damping.is_on or options.peak.sigmas > 0):
             self._memories.pop(name, None)
             return NO_MEMORY
         memory = self._memories.setdefault(name, NodeMemory())
-        return memory.recall(options, now_s, unchanged_s)
+        return memory.recall(options, report, now_s, unchanged_s)
 
     def _take_down(self, judged: _Judged, now_s: float) -> None:
         """Remember, count and record a decision."""
@@ -191,7 +195,7 @@ class NodeResources:
                 return
             try:
                 await self._apply(judged)
-            except Conflict:
+            except (Conflict, Invalid):
                 if attempt + 1 == _CONFLICTS_AT_ONCE:
                     raise
                 self._observations.note_written(await self._client.get(NODES, name))
@@ -224,18 +228,17 @@ class NodeResources:
             by=self._identity,
             report=_report_time(judged.decision),
         )
-        patch = status_patch(judged.facts, judged.wanted, judged.version, note)
-        name = judged.decision.node
-        node = await self._client.patch(NODES, name, patch, subresource="status")
+        found = changes(judged.facts, judged.wanted, note)
+        patch, name = json_patch(judged.facts, judged.version, found), judged.decision.node
+        node = await self._client.patch(NODES, name, patch, subresource="status", content_type=JSON_PATCH)
         metrics.WRITES.labels(NODES.kind, "patch").inc()
-        changes = {key: value for key, value in patch["metadata"].items() if key != "resourceVersion"}
-        if taken_in(changes, node.metadata.annotations, node.metadata.labels):
+        if found.shown_by(node.metadata.annotations, node.metadata.labels):
             return node
         # A server that takes only status from the status endpoint.
         self._budget.check()
         metrics.WRITES.labels(NODES.kind, "patch").inc()
-        changes["resourceVersion"] = node.metadata.resource_version
-        return await self._client.patch(NODES, name, {"metadata": changes})
+        metadata = {**found.metadata(), "resourceVersion": node.metadata.resource_version}
+        return await self._client.patch(NODES, name, {"metadata": metadata})
 
     def _tell_problems(self, name: str, problems: tuple[str, ...]) -> None:
         if problems == self._problems.get(name, ()):

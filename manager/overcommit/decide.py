@@ -1,6 +1,6 @@
 """Deciding the batch and mid resources of one node from its facts, its report and its pods."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from koord.slo_config.resolve import Resolved
@@ -12,7 +12,7 @@ from manager.overcommit.formula import Ledger, policy_of
 from manager.overcommit.joint import joint_ledger
 from manager.overcommit.mid import STATIC, MidLedger
 from manager.overcommit.node_facts import NodeFacts
-from manager.overcommit.peak import NO_BURST, NO_HISTORY, Burst, History, estimate
+from manager.overcommit.peak import NO_BURST, Burst, Usage, estimate
 from manager.overcommit.pod_share import PodShare
 from manager.overcommit.report import UsageReport
 from manager.overcommit.shortage import TierName, shortage
@@ -26,7 +26,7 @@ class Memory:
 
     batch: Recent = NOTHING_RECENT
     mid: Recent = NOTHING_RECENT
-    history: History = NO_HISTORY
+    past: tuple[Usage, ...] = ()
 
 
 NO_MEMORY = Memory()
@@ -51,7 +51,7 @@ def decide(
     if reason is not Reason.CALCULATED or report is None or expires_at_s is None:
         return _removed(facts, report, pods, resolved, reason, age_s, expires_at_s)
     sums = add_up(pods, report)
-    calculation, policy_notes = _calculate(facts, report, sums, resolved, memory.history)
+    calculation, policy_notes = _calculate(facts, report, sums, resolved, memory.past)
     stale = staleness.freshness(report.updated_s or 0.0, expires_at_s, resolved, now_s)
     cutter = _Cutter(facts, resolved, calculation, to_offer(sums.held_batch), to_offer(sums.held_mid))
     batch, mid = cutter.joint(calculation.batch, calculation.mid)
@@ -210,12 +210,12 @@ class _Cutter:
 
 
 def _calculate(
-    facts: NodeFacts, report: UsageReport, sums: PodSums, resolved: Resolved, history: History
+    facts: NodeFacts, report: UsageReport, sums: PodSums, resolved: Resolved, past: Sequence[Usage]
 ) -> tuple[Calculation, tuple[str, ...]]:
     strategy = resolved.strategy
     cpu_policy, cpu_note = policy_of("cpu", strategy.cpu_calculate_policy)
     memory_policy, memory_note = policy_of("memory", strategy.memory_calculate_policy)
-    burst = _burst(facts, report, sums, resolved, history)
+    burst = _burst(facts, report, sums, resolved, past)
     cpu = Ledger(
         resource="cpu",
         policy=cpu_policy,
@@ -263,12 +263,12 @@ def _calculate(
     return calculation, tuple(note for note in (cpu_note, memory_note) if note)
 
 
-def _burst(facts: NodeFacts, report: UsageReport, sums: PodSums, resolved: Resolved, history: History) -> Burst:
+def _burst(facts: NodeFacts, report: UsageReport, sums: PodSums, resolved: Resolved, past: Sequence[Usage]) -> Burst:
     if not resolved.options.peak.is_on:
         return NO_BURST
     system = report.system.plus(report.host_applications)
     system = system.at_least(facts.kubelet_reserved).at_least(facts.annotation_reserved)
-    return estimate(resolved.options.peak, report, sums, system, history)
+    return estimate(resolved.options.peak, report, sums, system, past)
 
 
 def _mid_ledgers(

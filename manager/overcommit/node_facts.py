@@ -42,7 +42,8 @@ class NodeFacts:
     published: the texts on the node of each owned resource name that is there. origin: the resources of the
     originExtendedAllocatable annotation, None when it is absent or unreadable. third_party: what other schedulers
     have handed out of batch. normalization, amplification: the annotations' texts. conditions: the status of our own
-    conditions by type. last_offer: what was noted beside the last write.
+    conditions by type. last_offer: what was noted beside the last write, note: its text. empty_maps: those of the
+    maps that the manager writes into which the node does not have, as JSON pointers.
     """
 
     name: str
@@ -60,6 +61,8 @@ class NodeFacts:
     amplification: str | None = None
     conditions: Mapping[str, str] = field(default_factory=dict)
     last_offer: LastOffer = NEVER_WRITTEN
+    note: str = ""
+    empty_maps: tuple[str, ...] = ()
 
     def shown(self, tier: TierName) -> Offer | None:
         """What the node shows of a tier as allocatable; None when a name is missing or cannot be read."""
@@ -100,7 +103,19 @@ def derive(node: Node) -> NodeFacts:
         amplification=written.get(names.ANNOTATION_RESOURCE_AMPLIFICATION_RATIO),
         conditions={found.type: found.status for found in node.status.conditions if found.type in _OUR_CONDITIONS},
         last_offer=annotations.last_offer(written.get(names.ANNOTATION_LAST_OFFER)),
+        note=written.get(names.ANNOTATION_LAST_OFFER, ""),
+        empty_maps=_empty_maps(node),
     )
+
+
+def _empty_maps(node: Node) -> tuple[str, ...]:
+    maps = (
+        ("/status/capacity", node.status.capacity),
+        ("/status/allocatable", node.status.allocatable),
+        ("/metadata/annotations", node.metadata.annotations),
+        ("/metadata/labels", node.metadata.labels),
+    )
+    return tuple(path for path, found in maps if not found)
 
 
 def _published(node: Node) -> dict[str, Shown]:

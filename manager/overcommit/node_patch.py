@@ -1,11 +1,14 @@
-"""The JSON merge patches that make a node show a decision: owned keys only.
+"""What must change on a node to make it show a decision, as a JSON Patch of owned keys only.
 
 Owned: the batch, mid and device names in status.capacity and status.allocatable (both, because the kubelet derives
-what it does not know from capacity), five annotations, three labels and two conditions. A patch carries the
-resourceVersion that it was decided on, so that it changes nothing that was not seen: not after another manager, and
-not after the kubelet.
+what it does not know from capacity), five annotations, three labels and two conditions.
+
+A patch begins by testing that no other manager has written since: every write leaves a note in an annotation, which
+the next patch names. So a request that was held up on its way changes nothing any more, while kubelets and others may
+write as often as they like. A node without a note is patched in exactly the state that was looked at.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -20,25 +23,30 @@ from manager.overcommit.shortage import CONDITIONS, REASON_COVERED, REASON_SHORT
 from manager.overcommit.wanted import Wanted
 
 _BATCH_NAMES = (names.BATCH_CPU, names.BATCH_MEMORY)
+Operation = dict[str, Any]
 
 
-def status_patch(facts: NodeFacts, wanted: Wanted, version: str, note: LastOffer) -> dict[str, Any]:
-    """The merge patch for nodes/status, metadata included; null removes a resource.
+@dataclass(frozen=True, slots=True)
+class NodeChanges:
+    """What is to be written. amounts: text by resource name, None to remove it. annotations: None to remove."""
 
-    version: the resourceVersion of the node that `facts` are of, "" for none. note: kept beside what is written.
-    """
-    amounts = _texts(facts, wanted)
-    metadata = metadata_changes(facts, wanted, note)
-    if version:
-        metadata["resourceVersion"] = version
-    patch: dict[str, Any] = {"metadata": metadata}
-    if amounts:
-        patch["status"] = {"capacity": amounts, "allocatable": amounts}
-    return patch
+    amounts: dict[str, str | None]
+    annotations: dict[str, str | None]
+    labels: dict[str, str]
+
+    def shown_by(self, annotations: dict[str, str], labels: dict[str, str]) -> bool:
+        """Whether a node with these has the metadata; a server may take only status from the status endpoint."""
+        return all(annotations.get(name) == value for name, value in self.annotations.items()) and all(
+            labels.get(name) == value for name, value in self.labels.items()
+        )
+
+    def metadata(self) -> dict[str, Any]:
+        """The metadata part as a merge patch."""
+        return {"annotations": self.annotations, **({"labels": self.labels} if self.labels else {})}
 
 
-def metadata_changes(facts: NodeFacts, wanted: Wanted, note: LastOffer) -> dict[str, Any]:
-    """The metadata part: annotations and labels that differ, and the note."""
+def changes(facts: NodeFacts, wanted: Wanted, note: LastOffer) -> NodeChanges:
+    """Everything in which the node differs from what is wanted, and the note to leave beside it."""
     annotations: dict[str, str | None] = {names.ANNOTATION_LAST_OFFER: msgspec.json.encode(note).decode()}
     if not origin_is_current(facts, wanted.origin):
         annotations[names.ANNOTATION_ORIGIN_EXTENDED_ALLOCATABLE] = _origin_text(facts, wanted)
@@ -46,18 +54,43 @@ def metadata_changes(facts: NodeFacts, wanted: Wanted, note: LastOffer) -> dict[
         annotations[names.ANNOTATION_CPU_NORMALIZATION_RATIO] = wanted.normalization.text
     if not wanted.amplification.leave and wanted.amplification.text != facts.amplification:
         annotations[names.ANNOTATION_RESOURCE_AMPLIFICATION_RATIO] = wanted.amplification.text
-    changes: dict[str, Any] = {"annotations": annotations}
     labels = {name: value for name, value in wanted.labels.items() if facts.labels.get(name) != value}
-    if labels:
-        changes["labels"] = labels
-    return changes
+    return NodeChanges(_texts(facts, wanted), annotations, labels)
 
 
-def taken_in(changes: dict[str, Any], annotations: dict[str, str], labels: dict[str, str]) -> bool:
-    """Whether a node shows the metadata of a patch; a server may take only status from the status endpoint."""
-    return all(annotations.get(name) == value for name, value in changes["annotations"].items()) and all(
-        labels.get(name) == value for name, value in changes.get("labels", {}).items()
-    )
+def json_patch(facts: NodeFacts, version: str, found: NodeChanges) -> list[Operation]:
+    """The JSON Patch for nodes/status. version: the resourceVersion of the node that `facts` are of."""
+    operations: list[Operation] = []
+    if facts.note:
+        path = f"/metadata/annotations/{_escaped(names.ANNOTATION_LAST_OFFER)}"
+        operations.append({"op": "test", "path": path, "value": facts.note})
+    else:
+        operations.append({"op": "test", "path": "/metadata/resourceVersion", "value": version})
+    operations += [{"op": "add", "path": empty, "value": {}} for empty in facts.empty_maps]
+    for position, parent in enumerate(("/status/capacity", "/status/allocatable")):
+        for name, text in found.amounts.items():
+            is_there = facts.published.get(name, NOT_SHOWN)[position] is not None
+            operations += _set(parent, name, text, is_there=is_there)
+    shown = {
+        names.ANNOTATION_CPU_NORMALIZATION_RATIO: facts.normalization,
+        names.ANNOTATION_RESOURCE_AMPLIFICATION_RATIO: facts.amplification,
+    }
+    for name, text in found.annotations.items():
+        operations += _set("/metadata/annotations", name, text, is_there=shown.get(name) is not None)
+    for name, value in found.labels.items():
+        operations += _set("/metadata/labels", name, value, is_there=True)
+    return operations
+
+
+def _set(parent: str, name: str, text: str | None, *, is_there: bool) -> list[Operation]:
+    path = f"{parent}/{_escaped(name)}"
+    if text is not None:
+        return [{"op": "add", "path": path, "value": text}]
+    return [{"op": "remove", "path": path}] if is_there else []
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
 
 
 def condition_patch(tier: TierName, short: Shortage | None, now_s: float) -> dict[str, Any]:

@@ -7,7 +7,7 @@ the max-of-predictors policy of "Take it to the limit: peak prediction-driven re
     percentile  node usage at that percentile of the window - average node usage
     sigmas      average of the window + n * deviation - average node usage, where the window's deviation is taken from
                 its percentiles as if usage were normally distributed; and mean + n * deviation of the averages that
-                the node reported within the window - the last of them
+                the node reported within the window, this one included - this one
     prod peak   what the agent predicts production and system to need - what they use now
 
 Node usage includes batch pods: where these fill the machine, its percentiles show little of production's bursts. The
@@ -15,7 +15,7 @@ averages over time and the agent's prediction do not have this weakness.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -41,7 +41,8 @@ class History(NamedTuple):
     deviation: tuple[float, float]
 
 
-NO_HISTORY: Final = History(0, (0.0, 0.0), (0.0, 0.0))
+Usage = tuple[int, int]
+"""cpu and memory that a node reported as protected usage (pods, host applications and system); nano units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +57,16 @@ class Burst:
 NO_BURST: Final = Burst(ZERO)
 
 
-def history_of(usages: Iterable[tuple[int, int]]) -> History:
-    """Mean and standard deviation of (cpu, memory) samples."""
-    samples = list(usages)
-    if not samples:
-        return NO_HISTORY
+def history_of(samples: Sequence[Usage]) -> History:
+    """Mean and standard deviation of one sample or more."""
     cpu, memory = [float(sample[0]) for sample in samples], [float(sample[1]) for sample in samples]
     means = math.fsum(cpu) / len(cpu), math.fsum(memory) / len(memory)
     return History(len(samples), means, (_deviation(cpu, means[0]), _deviation(memory, means[1])))
 
 
-def estimate(options: Peak, report: UsageReport, sums: PodSums, system: Amounts, history: History) -> Burst:
-    """The burst above the reported average. system: what the system is charged with.
+def estimate(options: Peak, report: UsageReport, sums: PodSums, system: Amounts, past: Sequence[Usage]) -> Burst:
+    """The burst above the reported average. system: what the system is charged with. past: what the node reported
+    before, within the window.
 
     A predictor whose input is missing says nothing; an unreadable window counts as missing.
     """
@@ -77,7 +76,8 @@ def estimate(options: Peak, report: UsageReport, sums: PodSums, system: Amounts,
     if window is not None and average is not None:
         found += _from_window(options, window, average)
     measured = _measured(sums, report)
-    if options.sigmas > 0 and history.reports > 1:
+    if options.sigmas > 0 and past:
+        history = history_of([*past, (measured.cpu, measured.memory)])
         name = f"mean + {options.sigmas:g} deviations of {history.reports} reports"
         peak = Amounts(
             *(int(mean + options.sigmas * dev) for mean, dev in zip(history.mean, history.deviation, strict=True))

@@ -15,6 +15,7 @@ from koord.kube.events import EventRecorder
 from koord.kube.resources import NODE_METRICS, NODE_SLOS
 from manager.control.announcing import Announcer
 from manager.control.controller import Controller, Settings
+from manager.control.recording import Recording
 from sandbox import bootstrap
 from tests.contract import targets
 from tests.manager.fleet import CONFIG_NAMESPACE, DEADLINE_S, Fleet, eventually
@@ -61,11 +62,15 @@ def run_manager(client: Client, fleet: Fleet) -> Callable[[], Any]:
     """A function that runs a manager in this process for the length of a `with` block."""
 
     @asynccontextmanager
-    async def running(**settings: Any) -> AsyncIterator[Controller]:
+    async def running(
+        may_write: Callable[[], bool] = lambda: True, recording: Recording | None = None, **settings: Any
+    ) -> AsyncIterator[Controller]:
         recorder = EventRecorder(client, "koord-manager", "test")
         chosen = Settings(CONFIG_NAMESPACE, fleet.config_name, **{"min_interval_s": 0.02, **settings})
-        controller = Controller(client, Announcer(recorder), chosen)
+        controller = Controller(client, Announcer(recorder), chosen, may_write=may_write, recording=recording)
         loops = [store.run for store in controller.stores]
+        if recording is not None:
+            loops.append(recording.run)
         tasks = [asyncio.create_task(loop()) for loop in (*loops, recorder.run, controller.lead)]
         try:
             async with asyncio.timeout(DEADLINE_S):

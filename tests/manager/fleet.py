@@ -14,7 +14,7 @@ from koord.api.objects import Node
 from koord.api.timestamps import format_rfc3339
 from koord.kube.client import Client
 from koord.kube.errors import AlreadyExists, NotFound
-from koord.kube.resources import CONFIGMAPS, NODE_METRICS, NODES, PODS
+from koord.kube.resources import CONFIGMAPS, NODE_METRICS, NODES, PODS, Resource
 
 DEADLINE_S = 15.0
 CONFIG_NAMESPACE = "koordinator-system"
@@ -40,6 +40,7 @@ class Fleet:
         self.config_name = f"config-{uuid.uuid4().hex[:8]}"
         self.nodes: list[str] = []
         self.pods: list[str] = []
+        self.others: list[tuple[Resource[Any], str]] = []
 
     async def configure(self, **data: Any) -> None:
         """Write the ConfigMap; values that are no text are encoded."""
@@ -70,7 +71,12 @@ class Fleet:
         return name
 
     async def report(
-        self, node: str, system: str = "1", pods: dict[str, str] | None = None, age_s: float = 0.0
+        self,
+        node: str,
+        system: str = "1",
+        pods: dict[str, str] | None = None,
+        age_s: float = 0.0,
+        reclaimable: dict[str, str] | None = None,
     ) -> None:
         """Write a NodeMetric status as the agent does: system cpu, cpu by pod name (default namespace)."""
         status = {
@@ -89,6 +95,7 @@ class Fleet:
                 }
                 for name, cpu in (pods or {}).items()
             ],
+            "prodReclaimableMetric": {"resource": {"resources": reclaimable or {}}},
         }
 
         async def written() -> bool:
@@ -100,21 +107,36 @@ class Fleet:
 
         await eventually(written, f"NodeMetric/{node} exists")
 
-    async def bind_pod(self, node: str, cpu: str = "10") -> str:
-        """A production pod on the node."""
+    async def bind_pod(self, node: str, cpu: str = "10", qos: str = "LS", resource: str = "cpu") -> str:
+        """A production pod on the node; with qos BE and resource batch-cpu a batch one."""
         name = f"pod-{uuid.uuid4().hex[:8]}"
+        amounts = {"requests": {resource: cpu}, **({"limits": {resource: cpu}} if "/" in resource else {})}
         body = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": name, "namespace": "default", "labels": {"koordinator.sh/qosClass": "LS"}},
-            "spec": {
-                "nodeName": node,
-                "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}],
-            },
+            "metadata": {"name": name, "namespace": "default", "labels": {"koordinator.sh/qosClass": qos}},
+            "spec": {"nodeName": node, "containers": [{"name": "main", "image": "none", "resources": amounts}]},
         }
         await self.client.create(PODS, body)
         self.pods.append(name)
         return name
+
+    async def create(self, resource: Resource[Any], name: str, **fields: Any) -> None:
+        """Any other object that is to go with the test."""
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, **fields}
+        await self.client.create(resource, body)
+        self.others.append((resource, name))
+
+    async def allocatable(self, name: str, resource: str) -> str | None:
+        """What the node shows of a resource."""
+        amount = (await self.node(name)).status.allocatable.get(resource)
+        return None if amount is None else str(amount)
+
+    async def wait_allocatable(self, name: str, resource: str, wanted: str | None) -> None:
+        async def shown() -> bool:
+            return await self.allocatable(name, resource) == wanted
+
+        await eventually(shown, f"Node/{name} shows {resource} {wanted}")
 
     async def node(self, name: str) -> Node:
         return await self.client.get(NODES, name)
@@ -139,7 +161,10 @@ class Fleet:
             await self._delete(PODS, name, "default", grace_period_s=0)
         for name in self.nodes:
             await self._delete(NODES, name)
-        await self._delete(CONFIGMAPS, self.config_name, CONFIG_NAMESPACE)
+        for resource, name in self.others:
+            await self._delete(resource, name)
+        for name in (self.config_name, f"{self.config_name}-last-good"):
+            await self._delete(CONFIGMAPS, name, CONFIG_NAMESPACE)
 
     async def _delete(self, resource: Any, name: str, namespace: str = "", **options: Any) -> None:
         with suppress(NotFound):

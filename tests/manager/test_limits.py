@@ -197,9 +197,9 @@ def test_what_is_remembered_of_a_node_serves_the_next_decision() -> None:
     memory = NodeMemory()
     for second, cores in enumerate(("1", "9", "3")):
         memory.note_decision(decided(node(), metric(system=(cores, "1Gi"))), NOW_S + 60 * second)
-    recalled = memory.recall(options, NOW_S + 150, 7.0)
+    recalled = memory.recall(options, None, NOW_S + 150, 7.0)
     assert recalled.batch == Recent(decided(node(), metric(system=("9", "1Gi"))).target, 7.0)
-    assert memory.recall(options, NOW_S + 10, 7.0).batch.lowest is None
+    assert memory.recall(options, None, NOW_S + 10, 7.0).batch.lowest is None
 
 
 # Shortage

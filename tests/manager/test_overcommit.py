@@ -1,8 +1,10 @@
 """Cases of the batch decision that no recorded vector has: broken input, clocks, who counts."""
 
+import copy
 from dataclasses import replace
 from typing import Any
 
+import jsonpatch
 import msgspec
 import pytest
 
@@ -18,7 +20,7 @@ from manager.overcommit.cpu_list import count_cpus
 from manager.overcommit.decide import decide
 from manager.overcommit.decision import NodeDecision, Reason
 from manager.overcommit.explain import Objects, explain
-from manager.overcommit.node_patch import status_patch
+from manager.overcommit.node_patch import changes, json_patch
 from manager.overcommit.report import read_report
 from manager.overcommit.wanted import NodeRatios, Wanted, wanted
 from manager.overcommit.write_rule import WriteReason, WriteVerdict, judge
@@ -230,9 +232,9 @@ def wants(on: Node, report: NodeMetric | None) -> Wanted:
 
 def showing(on: Node, report: NodeMetric, **more: str) -> Node:
     """The node as it is after what was decided on the report is written."""
-    patch = status_patch(node_facts.derive(on), wants(on, report), "", NOTE)
-    annotations = {**on.metadata.annotations, **patch["metadata"]["annotations"]}
-    amounts = {**on.status.capacity, **patch["status"]["capacity"], **more}
+    found = changes(node_facts.derive(on), wants(on, report), NOTE)
+    annotations = {**on.metadata.annotations, **found.annotations}
+    amounts = {**on.status.capacity, **found.amounts, **more}
     document = {"metadata": {"name": "n", "annotations": annotations}}
     return msgspec.convert({**document, "status": {"capacity": amounts, "allocatable": amounts}}, Node)
 
@@ -276,24 +278,66 @@ def test_only_one_of_capacity_and_allocatable_is_a_difference() -> None:
     assert verdict(msgspec.structs.replace(whole, status=status), metric()).reason is WriteReason.APPEARS
 
 
-def test_the_patch_holds_owned_keys_only_and_keeps_what_others_recorded() -> None:
-    on = node(annotations={ORIGIN: '{"resources":{"kubernetes.io/mid-cpu":"5"}}'})
-    patch = status_patch(node_facts.derive(on), wants(on, metric()), "7", NOTE)
-    assert set(patch) == {"status", "metadata"}
-    assert patch["metadata"]["resourceVersion"] == "7"
-    assert set(patch["metadata"]["annotations"]) == {ORIGIN, "node.koordinator.sh/last-offer"}
-    assert set(patch["status"]) == {"capacity", "allocatable"}
-    assert set(patch["status"]["capacity"]) == set(patch["status"]["allocatable"]) == ALL
-    recorded = msgspec.json.decode(patch["metadata"]["annotations"][ORIGIN])
-    assert set(recorded["resources"]) == {CPU, "kubernetes.io/batch-memory", "kubernetes.io/mid-cpu"}
+def patched(on: dict[str, Any], report: NodeMetric | None) -> dict[str, Any]:
+    """A node after the API server has applied the manager's patch."""
+    typed = msgspec.convert(on, Node)
+    facts = node_facts.derive(typed)
+    operations = json_patch(facts, typed.metadata.resource_version, changes(facts, wants(typed, report), NOTE))
+    result: dict[str, Any] = jsonpatch.apply_patch(copy.deepcopy(on), operations)
+    return result
 
 
-def test_removing_is_a_null_for_each_resource_and_zeros_in_the_annotation() -> None:
-    on = showing(node(), metric())
-    patch = status_patch(node_facts.derive(on), wants(on, None), "", NOTE)
-    gone = dict.fromkeys(ALL)
-    assert patch["status"] == {"capacity": gone, "allocatable": gone}
-    assert '"kubernetes.io/batch-cpu":"0"' in patch["metadata"]["annotations"][ORIGIN]
+def raw(**metadata: Any) -> dict[str, Any]:
+    amounts = {"cpu": "32", "memory": "64Gi", "pods": "110"}
+    status = {"capacity": dict(amounts), "allocatable": dict(amounts), "nodeInfo": {"architecture": "amd64"}}
+    return {"metadata": {"name": "n", "resourceVersion": "7", **metadata}, "status": status}
+
+
+@pytest.mark.parametrize(
+    "metadata", [{}, {"annotations": {ORIGIN: '{"resources":{"kubernetes.io/mid-cpu":"5"}}', "theirs": "1"}}]
+)
+def test_the_patch_changes_owned_keys_only_and_keeps_what_others_recorded(metadata: dict[str, Any]) -> None:
+    before = raw(**metadata)
+    after = patched(before, metric())
+    recorded = msgspec.json.decode(after["metadata"]["annotations"][ORIGIN])
+    assert set(recorded["resources"]) >= {CPU, "kubernetes.io/batch-memory"}
+    assert ("kubernetes.io/mid-cpu" in recorded["resources"]) == bool(metadata)
+    for place in ("capacity", "allocatable"):
+        assert after["status"][place].keys() - before["status"][place].keys() == ALL
+        after["status"][place] = {name: text for name, text in after["status"][place].items() if name not in ALL}
+    for name in (ORIGIN, "node.koordinator.sh/last-offer"):
+        after["metadata"]["annotations"].pop(name)
+        before["metadata"].setdefault("annotations", {}).pop(name, None)
+    after["metadata"].pop("labels", None)
+    assert after == before
+
+
+def test_removing_takes_away_each_resource_and_leaves_zeros_in_the_annotation() -> None:
+    shown = patched(raw(), metric())
+    del shown["status"]["allocatable"][CPU]  # a kubelet that starts forgets it
+    after = patched(shown, None)
+    assert not ALL & (after["status"]["capacity"].keys() | after["status"]["allocatable"].keys())
+    assert '"kubernetes.io/batch-cpu":"0"' in after["metadata"]["annotations"][ORIGIN]
+
+
+def test_a_patch_that_comes_after_another_managers_changes_nothing() -> None:
+    shown = patched(raw(), metric())
+    typed = msgspec.convert(shown, Node)
+    facts = node_facts.derive(typed)
+    late = json_patch(facts, "7", changes(facts, wants(typed, None), NOTE))
+    shown["metadata"]["annotations"]["node.koordinator.sh/last-offer"] = '{"by": "other"}'
+    with pytest.raises(jsonpatch.JsonPatchTestFailed):
+        jsonpatch.apply_patch(shown, late)
+
+
+def test_a_patch_does_not_mind_what_kubelets_write() -> None:
+    shown = patched(raw(), metric())
+    typed = msgspec.convert(shown, Node)
+    facts = node_facts.derive(typed)
+    operations = json_patch(facts, "7", changes(facts, wants(typed, None), NOTE))
+    shown["metadata"]["resourceVersion"] = "8"
+    shown["status"]["capacity"]["pods"] = "200"
+    assert jsonpatch.apply_patch(shown, operations)["status"]["capacity"]["pods"] == "200"
 
 
 @pytest.mark.parametrize(("text", "count"), [("0-3,8", 5), ("0", 1), ("1,1,0-1", 2), (" 2 , 3", 2)])

@@ -10,7 +10,6 @@ from koord.api.quantity import NANO
 from manager.control.node_memory import NodeMemory
 from manager.overcommit.decide import NO_MEMORY, Memory
 from manager.overcommit.decision import Calculation
-from manager.overcommit.peak import NO_HISTORY, history_of
 from manager.overcommit.report import read_report
 from tests.manager.cases import NOW_S, decided, metric, node, pod, strategy
 
@@ -61,9 +60,9 @@ def test_deviations_of_a_window_come_from_its_percentiles() -> None:
 
 
 def test_deviations_over_time_come_from_what_the_node_reported_before() -> None:
-    memory = Memory(history=history_of([(4 * NANO, NANO), (8 * NANO, NANO)]))
-    assert burst_cores({"sigmas": 3}, memory=memory) == 6 + 3 * 2 - 5
-    assert burst_cores({"sigmas": 3}, memory=Memory(history=history_of([(9 * NANO, NANO)]))) == 0.0
+    memory = Memory(past=((3 * NANO, NANO), (7 * NANO, NANO)))
+    assert burst_cores({"sigmas": 3}, memory=memory) == pytest.approx(5 + 3 * (8 / 3) ** 0.5 - 5, abs=0.001)
+    assert burst_cores({"sigmas": 3}) == 0.0
 
 
 def test_the_agents_prediction_counts_production_and_system() -> None:
@@ -112,7 +111,7 @@ def test_each_report_is_remembered_once_and_only_for_the_window() -> None:
         found = decided(node(), report, pod("web"), resolved=strategy(degradeTimeMinutes=60))
         assert found.calculation is not None
         memory.note_usage(read_report(report), found.calculation.sums, 10)
-    history = memory.recall(options, NOW_S, 0.0).history
-    assert history.reports == 2
-    assert history.mean[0] == 7 * NANO  # system 1 + (4 + 8) / 2
-    assert NodeMemory().recall(options, NOW_S, 0.0).history == NO_HISTORY
+    next_one, first = read_report(metric(age_s=-60)), read_report(metric())
+    assert [cpu // NANO for cpu, _ in memory.recall(options, next_one, NOW_S, 0.0).past] == [5, 9]
+    assert [cpu // NANO for cpu, _ in memory.recall(options, first, NOW_S, 0.0).past] == [5]
+    assert memory.recall(options, None, NOW_S, 0.0).past == ()

@@ -15,7 +15,7 @@ from manager.overcommit import ratios
 from manager.overcommit.annotations import NEVER_WRITTEN
 from manager.overcommit.devices import NO_DEVICES, DeviceOffer, device_offer
 from manager.overcommit.node_facts import derive
-from manager.overcommit.node_patch import metadata_changes, status_patch, taken_in
+from manager.overcommit.node_patch import NodeChanges, changes
 from manager.overcommit.wanted import LEAVE, Annotation, NodeRatios, Wanted, node_ratios, wanted
 from manager.overcommit.write_rule import WriteReason, judge
 from tests.manager.cases import decided, metric, node, strategy
@@ -96,9 +96,9 @@ def want(on: Node, ratio: NodeRatios, devices: DeviceOffer = NO_DEVICES) -> Want
 
 def settled(on: Node) -> Node:
     """The node as it is once everything but the ratios and devices is written."""
-    patch = status_patch(derive(on), want(on, NodeRatios()), "", NEVER_WRITTEN)
-    annotations = {**on.metadata.annotations, **patch["metadata"]["annotations"]}
-    amounts = {**on.status.capacity, **patch["status"]["capacity"]}
+    found = changes(derive(on), want(on, NodeRatios()), NEVER_WRITTEN)
+    annotations = {**on.metadata.annotations, **found.annotations}
+    amounts = {**on.status.capacity, **found.amounts}
     document: dict[str, Any] = {"metadata": {"name": "n", "annotations": annotations, "labels": on.metadata.labels}}
     return msgspec.convert({**document, "status": {"capacity": amounts, "allocatable": amounts}}, Node)
 
@@ -110,18 +110,17 @@ def test_a_ratio_that_differs_is_written_at_once() -> None:
     assert judge(derive(on), want(on, NodeRatios(Annotation("1.20"))), rule, 0).reason is WriteReason.METADATA
     amplified = NodeRatios(LEAVE, Annotation('{"cpu":1.20}'))
     assert judge(derive(on), want(on, amplified), rule, 0).reason is WriteReason.METADATA
-    changes = metadata_changes(derive(on), want(on, amplified), NEVER_WRITTEN)
-    assert changes["annotations"][AMPLIFIED] == '{"cpu":1.20}'
+    assert changes(derive(on), want(on, amplified), NEVER_WRITTEN).annotations[AMPLIFIED] == '{"cpu":1.20}'
 
 
 def test_a_node_without_any_ratio_is_not_told_1_00() -> None:
     on = settled(node())
     ratio = node_ratios(derive(on), NO_NORMALIZATION, NO_AMPLIFICATION, None, enabled=True)
     assert judge(derive(on), want(on, ratio), strategy().strategy, 0).reason is WriteReason.UNCHANGED
-    assert RATIO not in metadata_changes(derive(on), want(on, ratio), NEVER_WRITTEN)["annotations"]
+    assert RATIO not in changes(derive(on), want(on, ratio), NEVER_WRITTEN).annotations
     once = node(annotations={RATIO: "1.30"})
     reset = node_ratios(derive(once), NO_NORMALIZATION, NO_AMPLIFICATION, None, enabled=True)
-    assert metadata_changes(derive(once), want(once, reset), NEVER_WRITTEN)["annotations"][RATIO] == "1.00"
+    assert changes(derive(once), want(once, reset), NEVER_WRITTEN).annotations[RATIO] == "1.00"
 
 
 def test_the_kubelets_reservation_is_taken_from_the_raw_amounts_of_an_amplified_node() -> None:
@@ -149,11 +148,11 @@ GPU = {
 def test_healthy_accelerators_are_offered_and_labelled() -> None:
     offer = device_offer(device(GPU, GPU, {**GPU, "health": False}, **{names.LABEL_GPU_MODEL: "M"}))
     on = settled(node())
-    patch = status_patch(derive(on), want(on, NodeRatios(), offer), "", NEVER_WRITTEN)
-    shown = patch["status"]["capacity"]
+    found = changes(derive(on), want(on, NodeRatios(), offer), NEVER_WRITTEN)
+    shown = found.amounts
     assert (shown[names.GPU], shown[names.GPU_CORE], shown[names.GPU_MEMORY]) == ("200", "200", "16Gi")
     assert names.RDMA not in shown
-    assert patch["metadata"]["labels"] == {names.LABEL_GPU_MODEL: "M"}
+    assert found.labels == {names.LABEL_GPU_MODEL: "M"}
     assert judge(derive(on), want(on, NodeRatios(), offer), strategy().strategy, 0).reason is WriteReason.APPEARS
 
 
@@ -173,15 +172,15 @@ def test_a_device_that_cannot_be_read_is_left_out_and_named() -> None:
 def test_devices_that_go_are_taken_away_and_a_node_without_any_is_left_alone() -> None:
     on = node(**{names.GPU: "100", names.RDMA: "100"})
     assert want(on, NodeRatios()).resources[names.GPU] is None
-    patch = status_patch(derive(on), want(on, NodeRatios()), "", NEVER_WRITTEN)
-    assert patch["status"]["capacity"][names.GPU] is None
-    assert names.GPU_CORE not in patch["status"]["capacity"]
+    amounts = changes(derive(on), want(on, NodeRatios()), NEVER_WRITTEN).amounts
+    assert amounts[names.GPU] is None
+    assert names.GPU_CORE not in amounts
     assert names.GPU not in want(node(), NodeRatios()).resources
 
 
 def test_a_server_that_dropped_the_metadata_is_noticed() -> None:
-    changes = {"annotations": {"a": "1", "b": None}, "labels": {"c": "2"}}
-    assert taken_in(changes, {"a": "1"}, {"c": "2"})
-    assert not taken_in(changes, {}, {"c": "2"})
-    assert not taken_in(changes, {"a": "1", "b": "0"}, {"c": "2"})
-    assert not taken_in(changes, {"a": "1"}, {})
+    found = NodeChanges({}, {"a": "1", "b": None}, {"c": "2"})
+    assert found.shown_by({"a": "1"}, {"c": "2"})
+    assert not found.shown_by({}, {"c": "2"})
+    assert not found.shown_by({"a": "1", "b": "0"}, {"c": "2"})
+    assert not found.shown_by({"a": "1"}, {})

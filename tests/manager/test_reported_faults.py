@@ -16,10 +16,10 @@ from manager.overcommit.amounts import Amounts, Offer
 from manager.overcommit.annotations import NEVER_WRITTEN
 from manager.overcommit.decision import Reason
 from manager.overcommit.node_facts import derive
-from manager.overcommit.node_patch import status_patch
+from manager.overcommit.node_patch import changes
 from manager.overcommit.report import read_report
 from manager.overcommit.terms import as_log
-from manager.overcommit.wanted import NodeRatios, wanted
+from manager.overcommit.wanted import NodeRatios, Wanted, wanted
 from manager.overcommit.write_rule import WriteReason, judge
 from sandbox.admission.resource_validation import is_extended, is_native, may_overcommit
 from tests.manager.cases import BATCH, GIB, MID, NOW_S, decided, metric, node, pod, strategy
@@ -116,11 +116,10 @@ def test_an_amount_is_written_in_scientific_notation_or_inexactly(cpu: int, memo
     decision = decided(on, metric())
     want = wanted(derive(on), decision, NodeRatios())
     amounts = {**want.resources, BATCH[0]: cpu, BATCH[1]: memory}
-    patch = status_patch(derive(on), type(want)(amounts, want.families, want.origin), "", NEVER_WRITTEN)
-    shown = patch["status"]["capacity"]
-    assert quantity.value(shown[BATCH[0]]) == cpu
-    assert quantity.value(shown[BATCH[1]]) == memory
-    assert "E+" not in json.dumps(patch)
+    shown = changes(derive(on), Wanted(amounts, want.families, want.origin), NEVER_WRITTEN).amounts
+    assert quantity.value(shown[BATCH[0]] or "") == cpu
+    assert quantity.value(shown[BATCH[1]] or "") == memory
+    assert "E+" not in json.dumps(shown)
 
 
 def test_nothing_requested_of_nothing_offered_becomes_not_a_number() -> None:
@@ -146,10 +145,10 @@ def test_unchanged_objects_are_written_every_few_seconds() -> None:
     once an update interval: far below nodes / 60 a second, and nothing at all while nothing differs."""
     on = node()
     want = wanted(derive(on), decided(on, metric()), NodeRatios())
-    patch = status_patch(derive(on), want, "", NEVER_WRITTEN)
-    amounts = {**on.status.capacity, **patch["status"]["capacity"]}
+    found = changes(derive(on), want, NEVER_WRITTEN)
+    amounts = {**on.status.capacity, **found.amounts}
     document: dict[str, Any] = {
-        "metadata": {"name": "n", "annotations": patch["metadata"]["annotations"]},
+        "metadata": {"name": "n", "annotations": found.annotations},
         "status": {"capacity": amounts, "allocatable": amounts},
     }
     facts = derive(msgspec.convert(document, type(on)))
