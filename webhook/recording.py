@@ -41,22 +41,24 @@ class Recorder:
     """Notes decisions and records them in batches. Use from one event loop only."""
 
     def __init__(self) -> None:
-        self._noted: list[tuple[Submission, Decision, float, float]] = []
+        self._noted: list[tuple[Submission, Decision, int, float, float]] = []
 
-    def note(self, submission: Submission, decision: Decision, elapsed_s: float) -> None:
-        """Have a decision recorded within BATCH_S."""
+    def note(self, submission: Submission, decision: Decision, answer_bytes: int, elapsed_s: float) -> None:
+        """Have a decision, whose answer has that size, recorded within BATCH_S."""
         if not self._noted:
             asyncio.get_running_loop().call_later(BATCH_S, self.flush)
-        self._noted.append((submission, decision, elapsed_s, time.time()))
+        self._noted.append((submission, decision, answer_bytes, elapsed_s, time.time()))
         if len(self._noted) >= BATCH_LIMIT:
             self.flush()
 
     def flush(self) -> None:
         """Record what was noted so far."""
         noted, self._noted = self._noted, []
-        for submission, decision, elapsed_s, at_s in noted:
+        for submission, decision, answer_bytes, elapsed_s, at_s in noted:
             metrics.SECONDS.observe(elapsed_s)
-            metrics.BY_REASON[decision.reason].inc()
+            metrics.count_decision(submission.request.operation, decision.allowed, decision.reason)
+            if decision.operations:
+                metrics.ANSWER_BYTES.observe(answer_bytes)
             for outcome in decision.profiles:
                 metrics.BY_VERDICT[outcome.verdict].inc()
             _log(submission, decision, elapsed_s, at_s)

@@ -133,7 +133,7 @@ class Server:
             await self._live.learn_namespace(submission.request.namespace)
         decision = self._decide(submission)
         answer = encode_answer(submission, decision)
-        self._recorder.note(submission, decision, time.perf_counter() - started)
+        self._recorder.note(submission, decision, len(answer), time.perf_counter() - started)
         return web.Response(body=answer, headers=_JSON)
 
     async def _judge(self, request: web.BaseRequest, judge: Callable[[bytes], Awaitable[bytes]]) -> web.Response:

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import io
 import signal
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -238,3 +239,33 @@ CURIOUS = (
     V1 + b',"request":{"uid":"u","operation":"CREATE","resource":{"resource":"pods"},"object":"\\ud800"}}',
     V1 + b',"request":{"uid":"u","operation":"CREATE","resource":{"resource":"pods"},"object":[1]}}',
 )
+
+
+async def test_metrics_tell_operation_result_reason_and_the_size_of_patched_answers(cluster: Any) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    await cluster.start_webhook("--health-port", str(port))
+    await cluster.until_registered()
+    lines: set[str] = set()
+
+    async with session_to(cluster) as session, aiohttp.ClientSession() as plain:
+        await post(session, review(BATCH_POD))
+        await post(session, review(PLAIN_POD, operation="UPDATE"))
+        await post(session, review(PLAIN_POD, operation="PATCH-OF-TOMORROW"))
+        await post(session, review(None))
+
+        async with asyncio.timeout(30):
+            while decided("CREATE", "refused", "no-object") not in lines:
+                async with plain.get(f"http://127.0.0.1:{port}/metrics") as response:
+                    lines = set((await response.text()).splitlines())
+                await asyncio.sleep(0.05)
+    assert decided("CREATE", "allowed", "patched") in lines
+    assert decided("UPDATE", "allowed", "other-operation") in lines
+    assert decided("other", "allowed", "other-operation") in lines
+    assert "koord_webhook_patched_answer_bytes_count 1.0" in lines
+
+
+def decided(operation: str, result: str, reason: str) -> str:
+    labels = f'operation="{operation}",reason="{reason}",result="{result}"'
+    return f"koord_webhook_decisions_total{{{labels}}} 1.0"
