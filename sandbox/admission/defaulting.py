@@ -145,6 +145,21 @@ def _default_priority_class(obj: JsonObject) -> None:
     obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
 
+def _default_network_policy(obj: JsonObject) -> None:
+    spec = _spec(obj)
+    if not spec.get("policyTypes"):
+        spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+
+
+def _default_storage_class(obj: JsonObject) -> None:
+    obj.setdefault("reclaimPolicy", "Delete")
+    obj.setdefault("volumeBindingMode", "Immediate")
+
+
+def _default_volume_claim(obj: JsonObject) -> None:
+    _spec(obj).setdefault("volumeMode", "Filesystem")
+
+
 def _default_mutating(obj: JsonObject) -> None:
     _default_webhooks(obj)
     for hook in obj.get("webhooks") or ():
@@ -181,6 +196,9 @@ _BY_KIND: dict[tuple[str, str], Callable[[JsonObject], None]] = {
     ("", "nodes"): _default_node,
     ("", "secrets"): _default_secret,
     ("", "replicationcontrollers"): _default_replica_set,
+    ("", "persistentvolumeclaims"): _default_volume_claim,
+    ("networking.k8s.io", "networkpolicies"): _default_network_policy,
+    ("storage.k8s.io", "storageclasses"): _default_storage_class,
     ("apps", "deployments"): _default_deployment,
     ("apps", "replicasets"): _default_replica_set,
     ("apps", "daemonsets"): _default_daemon_set,
