@@ -40,10 +40,14 @@ class Sampler:
     async def run(self) -> None:
         """Sample until cancelled."""
         while True:
-            sample = self.take()
-            self.samples.append(sample)
-            self._on_sample(sample)
+            self.record()
             await asyncio.sleep(PERIOD_S)
+
+    def record(self) -> None:
+        """Take a sample now and keep it."""
+        sample = self.take()
+        self.samples.append(sample)
+        self._on_sample(sample)
 
     def point_accountant(self) -> None:
         """Let the accountant read the cgroups of the pods that are there now."""

@@ -143,6 +143,7 @@ class Session:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
+            sampler.record()  # a run without measurements may be over before the next sample is due
             kubectl_version = await kubectl.get_version()
         found = self._found
         return DemoResult(
