@@ -1,8 +1,9 @@
 """The chain that every write passes, in the API server's order.
 
 defaulting → built-in plugins (namespace, service account, tolerations, Priority) → mutating
-webhooks, the built-in plugins again after a change → schema and field validation → overhead rule →
-validating webhooks. Nothing here writes to the store, so a refused request leaves no trace.
+webhooks, the built-in plugins again after a change → identity and initial status of a new object →
+schema and field validation → overhead rule → validating webhooks. Nothing here writes to the store,
+so a refused request leaves no trace.
 """
 
 import copy
@@ -27,6 +28,7 @@ from sandbox.admission.request import (
     UPDATE,
     AdmissionRequest,
     Admitted,
+    Complete,
     JsonObject,
     Reader,
 )
@@ -36,7 +38,7 @@ from sandbox.admission.services import ServiceDirectory
 from sandbox.admission.validation import validate_create, validate_status, validate_update
 from sandbox.apiserver.fields import builtin, decode
 from sandbox.apiserver.kinds import Kind
-from sandbox.apiserver.status import bad_request
+from sandbox.apiserver.status import internal_error
 
 _OWN_DOCUMENTS: Final = ("binding", "eviction", "scale", "token")
 """Subresources that carry a document of another kind; webhooks see it, the checks here do not."""
@@ -61,8 +63,11 @@ class AdmissionChain:
         """Close the connections to webhooks."""
         await self._caller.close()
 
-    async def admit(self, request: AdmissionRequest) -> Admitted:
-        """Decide on one write. The request's objects stay untouched. Raises StatusError to refuse."""
+    async def admit(self, request: AdmissionRequest, complete: Complete | None = None) -> Admitted:
+        """Decide on one write. The request's objects stay untouched. Raises StatusError to refuse.
+
+        complete: what storing adds to a new object, after mutation and before validation.
+        """
         admit_namespace(request, self._reader)
         if request.object is not None:
             request = replace(request, object=self._prepare(request, copy.deepcopy(request.object)))
@@ -74,7 +79,10 @@ class AdmissionChain:
             again=lambda obj: self._run_plugins(request, copy.deepcopy(obj)),
         )
         if request.object is not None:
-            self._finish(request, request.object)
+            final = complete(request.object) if complete is not None else request.object
+            name = request.name or (final.get("metadata") or {}).get("name") or ""
+            request = replace(request, object=final, name=name)
+            self._finish(request, final)
         await self._webhooks.validate(request, findings)
         return Admitted(request.object, tuple(dict.fromkeys(findings.warnings)), findings.audit_annotations)
 
@@ -92,8 +100,7 @@ class AdmissionChain:
             try:
                 obj = decode.decode(obj, described).document
             except decode.WrongType as error:
-                message = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
-                raise bad_request(message) from error
+                raise internal_error(str(error)) from error
         return self._fill(request, obj)
 
     def _fill(self, request: AdmissionRequest, obj: JsonObject) -> JsonObject:

@@ -5,7 +5,7 @@ chain answers with an `Admitted` (the object to store, and warnings for the clie
 API server's StatusError. Objects are raw JSON documents, because webhooks must see every field.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -17,6 +17,10 @@ CREATE = "CREATE"
 UPDATE = "UPDATE"
 DELETE = "DELETE"
 CONNECT = "CONNECT"
+
+
+Complete = Callable[[JsonObject], JsonObject]
+"""What storing adds to a new object: identity, generated name, initial status. Mutating webhooks come before it."""
 
 
 class Reader(Protocol):

@@ -5,8 +5,8 @@ from typing import Any
 
 from sandbox.admission.request import CREATE
 from sandbox.apiserver import conversion, metadata, status, strategy, writing
-from sandbox.apiserver.addresses import AddressPool
 from sandbox.apiserver.calls import Call
+from sandbox.apiserver.services import SERVICES
 from sandbox.apiserver.storage import Entry
 from sandbox.apiserver.writing import Desk
 
@@ -20,7 +20,6 @@ class Creator:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._addresses = AddressPool(desk.storage)
 
     async def create(self, call: Call, body: JsonObject) -> Entry:
         """Admit and store a new object. Raises StatusError."""
@@ -36,39 +35,37 @@ class Creator:
         desk = self._desk
         if "managedFields" not in document["metadata"]:
             document = desk.owned(call, document, None)
-        prepared = self._prepare(call, document)
-        named = replace(call, name=prepared["metadata"].get("name", ""))
-        admitted = await desk.admit(named, CREATE, prepared, None)
-        base = admitted["metadata"].get("generateName", "")
-        generated = not admitted["metadata"].get("name")
-        if generated and not base:
-            cause = status.Cause(
-                "FieldValueRequired", "Required value: name or generateName is required", "metadata.name"
-            )
-            raise status.invalid(call.kind.group, call.kind.kind, "", [cause])
+        document = strategy.with_zero_status(call.kind, metadata.without_identity(document))
+        base = document["metadata"].get("generateName", "")
+        generated = not document["metadata"].get("name")
+        named = replace(call, name=document["metadata"].get("name", ""))
+        admitted = await desk.admit(named, CREATE, document, None, complete=lambda made: self._complete(call, made))
         for attempt in range(NAME_ATTEMPTS):
-            if generated:
-                name = metadata.generated_name(base, desk.randomness)
-                admitted = {**admitted, "metadata": {**admitted["metadata"], "name": name}}
             try:
                 return self._store(call, admitted)
             except status.StatusError as error:
                 if error.reason != "AlreadyExists" or not generated or attempt == NAME_ATTEMPTS - 1:
                     raise
+            name = metadata.generated_name(base, desk.randomness)
+            admitted = {**admitted, "metadata": {**admitted["metadata"], "name": name}}
         raise AssertionError("the last attempt returns or raises")
 
-    def _prepare(self, call: Call, document: JsonObject) -> JsonObject:
+    def _complete(self, call: Call, document: JsonObject) -> JsonObject:
+        """What storing adds: a name, identity, initial status, addresses."""
         desk = self._desk
         prepared = metadata.for_create(document, call.kind, desk.new_uid(), desk.now())
-        if (call.kind.group, call.kind.plural) == ("batch", "jobs") and not prepared["metadata"].get("name"):
-            base = prepared["metadata"].get("generateName", "")
-            if base:  # its selector's labels carry the name, so it is needed before admission
-                name = metadata.generated_name(base, desk.randomness)
-                prepared = {**prepared, "metadata": {**prepared["metadata"], "name": name}}
+        if not prepared["metadata"].get("name"):
+            prepared["metadata"]["name"] = self._generate_name(call, prepared["metadata"].get("generateName", ""))
         prepared = strategy.prepare_create(call.kind, prepared)
-        if (call.kind.group, call.kind.plural) == ("", "services"):
-            prepared = self._addresses.with_cluster_ip(prepared)
-        return prepared
+        return desk.services.on_create(prepared) if call.kind.resource == SERVICES else prepared
+
+    def _generate_name(self, call: Call, base: str) -> str:
+        if base:
+            return metadata.generated_name(base, self._desk.randomness)
+        cause = status.Cause(
+            "FieldValueRequired", "Required value: name or generateName is required", "metadata.name"
+        )
+        raise status.invalid(call.kind.group, call.kind.kind, "", [cause])
 
     def _store(self, call: Call, document: JsonObject) -> Entry:
         desk = self._desk

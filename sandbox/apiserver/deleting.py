@@ -1,7 +1,7 @@
 """DELETE: at once, gracefully, or held back by finalizers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from koord.api.timestamps import format_rfc3339, parse_rfc3339
@@ -105,13 +105,17 @@ class Deleter:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
-    async def delete(self, call: Call, options: DeleteOptions) -> Deleted:
-        """Delete, or mark as being deleted. Raises StatusError NotFound, Conflict, Forbidden."""
+    async def delete(self, call: Call, options: DeleteOptions, *, one_of_many: bool = False) -> Deleted:
+        """Delete, or mark as being deleted. Raises StatusError NotFound, Conflict, Forbidden.
+
+        one_of_many: a collection is deleted, so that admission is told no name.
+        """
         desk = self._desk
         current = desk.current(call)
         _check(call, options, current)
         old = conversion.served(call.kind, current.object)
-        await desk.admit(call, DELETE, None, old, options.document())
+        asked = replace(call, name="") if one_of_many else call
+        await desk.admit(asked, DELETE, None, old, options.document())
         current = desk.current(call)  # admission may have taken its time
         _check(call, options, current)
         return self.carry_out(call, options, current)

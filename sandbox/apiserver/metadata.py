@@ -13,6 +13,7 @@ SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # as Kubernetes: no vowels, not
 SUFFIX_LENGTH = 5
 MAX_BASE_LENGTH = 63 - SUFFIX_LENGTH
 
+_SYSTEM_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 _KEPT_FROM_OLD = (
     "uid",
     "creationTimestamp",
@@ -69,11 +70,14 @@ def check_namespace(document: JsonObject, kind: Kind, namespace: str) -> JsonObj
     return {**document, "metadata": metadata}
 
 
+def without_identity(document: JsonObject) -> JsonObject:
+    """A document to be created, without what only the server may say of it."""
+    return {**document, "metadata": _without(document["metadata"], _SYSTEM_FIELDS)}
+
+
 def for_create(document: JsonObject, kind: Kind, uid: str, now: str) -> JsonObject:
     """The document with a fresh identity. Raises StatusError when it carries a resourceVersion."""
-    metadata = _without(
-        document["metadata"], ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation")
-    )
+    metadata = _without(document["metadata"], (*_SYSTEM_FIELDS, "generation"))
     if metadata.pop("resourceVersion", ""):
         raise status.StatusError(500, "", "resourceVersion should not be set on objects to be created")
     metadata |= {"uid": uid, "creationTimestamp": now}

@@ -8,6 +8,7 @@ from sandbox.apiserver.fields import builtin
 from sandbox.apiserver.fields.catalog import TypeCatalog
 from sandbox.apiserver.fields.types import FieldType, Leaf, ListOf, MapOf, Scalar, Struct
 from sandbox.apiserver.kinds import Kind, KindRegistry
+from sandbox.apiserver.wire import swagger as wire
 
 JsonObject = dict[str, Any]
 
@@ -21,6 +22,7 @@ _SCALARS: dict[Scalar, JsonObject] = {
     Scalar.QUANTITY: {"oneOf": [{"type": "string"}, {"type": "number"}]},
     Scalar.INT_OR_STRING: {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
 }
+_INFO = {"title": "Kubernetes", "version": "v1.37.0"}
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _MODEL_NAME = re.compile(r"([A-Za-z]*?)V(\d+(?:alpha\d+|beta\d+)?)([A-Z].*)")
 _WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
@@ -200,7 +202,7 @@ class OpenApi:
             paths |= _paths(kind, {"$ref": f"#/components/schemas/{name}"})
         return {
             "openapi": "3.0.0",
-            "info": {"title": "Kubernetes", "version": "v1.37.0"},
+            "info": dict(_INFO),
             "paths": paths,
             "components": {"schemas": components.schemas},
         }
@@ -212,4 +214,9 @@ def _custom_name(kind: Kind) -> str:
 
 def swagger() -> JsonObject:
     """A thin OpenAPI v2 document: clients of today read v3."""
-    return {"swagger": "2.0", "info": {"title": "Kubernetes", "version": "v1.37.0"}, "paths": {}, "definitions": {}}
+    return {"swagger": "2.0", "info": dict(_INFO), "paths": {}, "definitions": {}}
+
+
+def swagger_protobuf() -> bytes:
+    """The same in protobuf."""
+    return wire.encode(_INFO["title"], _INFO["version"])

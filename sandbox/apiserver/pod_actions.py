@@ -130,6 +130,7 @@ class Evictor:
         desk = self._desk
         desk.current(call)
         document = {"apiVersion": "policy/v1", "kind": "Eviction", **body}
+        document["metadata"] = {**(body.get("metadata") or {}), "namespace": call.namespace}
         await desk.admit(call, CREATE, document, None)
         now = desk.clock()
         dry_run = call.options.dry_run

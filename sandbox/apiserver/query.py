@@ -32,7 +32,7 @@ def integer(parameters: Parameters, name: str) -> int | None:
     try:
         return int(text)
     except ValueError:
-        raise status.bad_request(f'{name}: invalid value "{text}": allowed: a whole number') from None
+        raise status.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
 def version_number(text: str) -> int:
@@ -127,11 +127,15 @@ def _forbidden(field: str, text: str) -> status.Cause:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """What create, update and patch share. `force` belongs to server-side apply."""
+    """What create, update and patch share. `force` belongs to server-side apply.
+
+    `stated_validation`: the request itself says how fields are to be validated.
+    """
 
     dry_run: bool = False
     field_manager: str = ""
     field_validation: str = "Warn"
+    stated_validation: bool = False
     force: bool = False
 
 
@@ -148,6 +152,7 @@ def write_options(parameters: Parameters) -> WriteOptions:
         dry_run=dry_run(parameters.get("dryRun", "")),
         field_manager=parameters.get("fieldManager", ""),
         field_validation=validation,
+        stated_validation=bool(parameters.get("fieldValidation", "")),
         force=boolean(parameters, "force"),
     )
 

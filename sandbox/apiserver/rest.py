@@ -207,7 +207,7 @@ class Rest:
         for entry in page.entries:
             namespace, name = entry.key
             with _tolerating("NotFound"):
-                await self._deleter.delete(replace(call, namespace=namespace, name=name), options)
+                await self._deleter.delete(replace(call, namespace=namespace, name=name), options, one_of_many=True)
         form = negotiate(request.headers.get("Accept", ""))
         return responses.of_page(call.kind, page, form, self._desk.clock(), _include(request))
 

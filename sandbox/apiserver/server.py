@@ -19,6 +19,7 @@ from sandbox.apiserver.pod_actions import EvictionRule, LogProvider
 from sandbox.apiserver.rest import Rest
 from sandbox.apiserver.storage import Storage
 from sandbox.apiserver.watching import BOOKMARK_INTERVAL_S
+from sandbox.apiserver.wire import swagger
 from sandbox.apiserver.writing import Admission, Desk
 
 __all__ = ["ADMIN", "ApiServer", "LogProvider", "User"]
@@ -40,7 +41,7 @@ VERSION: JsonObject = {
 }
 SHUTDOWN_GRACE_S = 2.0
 _HEALTH_PATHS = ("/healthz", "/readyz", "/livez")
-_OPENAPI_V2_TYPES = ("application/json",)
+_OPENAPI_V2_TYPES = ("application/json", *swagger.ASKED_AS)
 
 
 class ApiServer:
@@ -161,8 +162,11 @@ class ApiServer:
 
     def _describe(self, request: web.Request, path: str) -> web.Response:
         if path == "/openapi/v2":
-            if not negotiation.choose(request.headers.get("Accept", ""), _OPENAPI_V2_TYPES):
+            chosen = negotiation.choose(request.headers.get("Accept", ""), _OPENAPI_V2_TYPES)
+            if not chosen:
                 raise status.not_acceptable(_OPENAPI_V2_TYPES)
+            if chosen in swagger.ASKED_AS:
+                return responses.of_json(openapi.swagger_protobuf(), content_type=swagger.MEDIA_TYPE)
             return responses.of_document(openapi.swagger())
         if path == "/openapi/v3":
             return responses.of_document(self._openapi.root())

@@ -32,11 +32,20 @@ _INITIAL_STATUS: dict[tuple[str, str], JsonObject] = {
 }
 _STATUS_MAY_COME_WITH_CREATE = frozenset({("", "nodes")})  # a kubelet registers itself with its status
 
+_ZERO = {key: told for key, told in _INITIAL_STATUS.items() if "phase" not in told}
+
 JOB_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid", "batch.kubernetes.io/job-name", "job-name")
 
 
+def with_zero_status(kind: Kind, document: JsonObject) -> JsonObject:
+    """A new document as decoding makes it: a built-in kind that has a status has at least an empty one."""
+    if not kind.has_status or kind.custom or "status" in document:
+        return document
+    return {**document, "status": dict(_ZERO.get((kind.group, kind.plural), {}))}
+
+
 def prepare_create(kind: Kind, document: JsonObject) -> JsonObject:
-    """The document as it enters admission: status reset, what the server generates filled in."""
+    """The document as it is to be stored: status reset, what the server generates filled in."""
     key = (kind.group, kind.plural)
     if kind.has_status and key not in _STATUS_MAY_COME_WITH_CREATE:
         document = {name: value for name, value in document.items() if name != "status"}

@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 
 from sandbox.admission.request import UPDATE
-from sandbox.apiserver import bodies, conversion, metadata, patches, query, status, strategy, writing
+from sandbox.apiserver import bodies, conversion, metadata, patches, query, scaling, status, strategy, writing
 from sandbox.apiserver.calls import Call
 from sandbox.apiserver.creating import Creator
 from sandbox.apiserver.fields import decode, merge, ownership
+from sandbox.apiserver.services import SERVICES
 from sandbox.apiserver.storage import Entry
 from sandbox.apiserver.writing import Desk
 
@@ -120,9 +121,15 @@ class Updater:
             proposed = writing.with_managed_fields(proposed, old["metadata"].get("managedFields", []))
         document = metadata.for_update(proposed, old)
         document = strategy.prepare_update(call.kind, document, old, call.subresource)
+        if call.kind.resource == SERVICES and not call.subresource:
+            document = desk.services.on_update(document, old)
         if not proposal.owned:
             document = desk.owned(call, document, old)
-        document = await desk.admit(call, UPDATE, document, old)
+        if call.subresource == "scale":
+            before, asked = scaling.scale_of(call.kind, old), scaling.scale_of(call.kind, document)
+            document = scaling.scaled(call.kind, document, await desk.admit(call, UPDATE, asked, before))
+        else:
+            document = await desk.admit(call, UPDATE, document, old)
         return metadata.with_generation(document, old, call.kind)
 
     def _store(self, call: Call, document: JsonObject, current: Entry) -> Entry:

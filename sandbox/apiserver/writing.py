@@ -9,12 +9,13 @@ from typing import Any, Protocol
 
 from koord.api.timestamps import format_rfc3339
 from sandbox.admission.defaulting import apply_defaults
-from sandbox.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest, Admitted
+from sandbox.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest, Admitted, Complete
 from sandbox.apiserver import conversion, metadata, status, strategy
 from sandbox.apiserver.calls import Call
 from sandbox.apiserver.fields import decode, ownership
 from sandbox.apiserver.fields.catalog import TypeCatalog
 from sandbox.apiserver.kinds import Kind, KindRegistry
+from sandbox.apiserver.services import ServiceAllocator
 from sandbox.apiserver.storage import Entry, Storage
 
 JsonObject = dict[str, Any]
@@ -25,7 +26,7 @@ _OPTIONS_KINDS = {CREATE: "CreateOptions", UPDATE: "UpdateOptions", DELETE: "Del
 class Admission(Protocol):
     """Whoever judges writes: `sandbox.admission.chain.AdmissionChain`."""
 
-    async def admit(self, request: AdmissionRequest) -> Admitted:
+    async def admit(self, request: AdmissionRequest, complete: Complete | None = None) -> Admitted:
         """The object to store, or StatusError."""
 
 
@@ -39,6 +40,10 @@ class Desk:
     types: TypeCatalog = field(default_factory=TypeCatalog)
     clock: Callable[[], float] = time.time
     randomness: random.Random = field(default_factory=random.Random)
+    services: ServiceAllocator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.services = ServiceAllocator(self.storage)
 
     def now(self) -> str:
         """The time in metav1.Time's form."""
@@ -101,6 +106,7 @@ class Desk:
         document: JsonObject | None,
         old: JsonObject | None,
         options: JsonObject | None = None,
+        complete: Complete | None = None,
     ) -> JsonObject:
         """Ask admission. Raises StatusError; returns {} where there is no object (DELETE)."""
         written = options if options is not None else self._options(call, operation)
@@ -116,7 +122,8 @@ class Desk:
                 dry_run=call.options.dry_run,
                 options=written,
                 user=call.user.info(),
-            )
+            ),
+            complete,
         )
         call.warnings.extend(admitted.warnings)
         return admitted.object or {}
@@ -125,6 +132,8 @@ class Desk:
         options: JsonObject = {"kind": _OPTIONS_KINDS.get(operation, "CreateOptions"), "apiVersion": "meta.k8s.io/v1"}
         if call.options.field_manager:
             options["fieldManager"] = call.options.field_manager
+        if call.options.stated_validation:
+            options["fieldValidation"] = call.options.field_validation
         if call.options.dry_run:
             options["dryRun"] = ["All"]
         return options

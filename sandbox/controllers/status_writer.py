@@ -5,6 +5,9 @@ from koord.kube.requests import MERGE_PATCH
 from koord.kube.resources import Resource
 from sandbox.admission.request import JsonObject
 
+# Pointers in Kubernetes, so that none is told apart from unknown.
+_TOLD_WHEN_EMPTY = ("terminatingReplicas", "ready", "terminating", "uncountedTerminatedPods")
+
 
 async def write_status(client: Client, resource: Resource[JsonObject], obj: JsonObject, status: JsonObject) -> bool:
     """Make the stored status equal to `status`; returns whether something was written.
@@ -29,11 +32,12 @@ async def write_status(client: Client, resource: Resource[JsonObject], obj: Json
 
 
 def status_changes(old: JsonObject, new: JsonObject) -> JsonObject:
-    """The merge patch from one status to another; empty and zero are the same as absent."""
+    """The merge patch from one status to another; empty and zero are the same as absent but for _TOLD_WHEN_EMPTY."""
     changes: JsonObject = {}
     for key, value in new.items():
         known = old.get(key)
-        if known == value or (not value and not known):
+        missing = known is None and key in _TOLD_WHEN_EMPTY
+        if known == value or (not value and not known and not missing):
             continue
         if isinstance(value, dict) and isinstance(known, dict):
             # A merge patch merges maps: what is to go from one must be named.

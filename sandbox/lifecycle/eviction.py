@@ -25,7 +25,7 @@ class Granted:
     """An eviction that may go ahead. Write in this order, all in one go.
 
     budget: the PodDisruptionBudget with its new status, None when none changes (dry runs included).
-    pod: the pod with condition DisruptionTarget, None on dry runs and for pods that end anyway.
+    pod: the pod with condition DisruptionTarget, None on dry runs.
     delete_options: the DeleteOptions document for the pod's deletion, dryRun included.
     """
 
@@ -54,9 +54,9 @@ def evict(
         raise not_found("", "pods", name)
     _check_preconditions(pod, options.get("preconditions") or {})
     is_dry = bool(options.get("dryRun"))
-    if is_finished(pod) or phase(pod) in ("", "Pending") or is_terminating(pod):
-        return Granted(None, None, options)
     marked = None if is_dry else _mark(pod, now)
+    if is_finished(pod) or phase(pod) in ("", "Pending") or is_terminating(pod):
+        return Granted(None, marked, options)
     pdb = _only_budget(pod, reader.read_all("policy", "poddisruptionbudgets", namespace))
     if pdb is None:
         return Granted(None, marked, options)
@@ -130,5 +130,6 @@ def _mark(pod: JsonObject, now: float) -> JsonObject:
         "status": "True",
         "reason": "EvictionByEvictionAPI",
         "message": "Eviction API: evicting",
+        "lastProbeTime": None,
     }
     return {**pod, "status": set_condition(pod.get("status") or {}, entry, format_rfc3339(now))}

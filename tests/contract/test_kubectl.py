@@ -94,6 +94,20 @@ def test_client_side_apply_merges_three_ways(kubectl: Kubectl) -> None:
     assert kubectl("get", "deploy", "web", "-o", "jsonpath={..containers[*].name}").stdout == "c"
 
 
+def test_a_list_is_written_item_by_item(kubectl: Kubectl) -> None:
+    """kubectl has no schema of a List and asks for OpenAPI v2, which it takes in protobuf only."""
+    items = [bodies.config_map("a"), bodies.config_map("b")]
+    document = write({"apiVersion": "v1", "kind": "List", "items": items})
+    assert kubectl("apply", "-f", "-", stdin=document).stdout == "configmap/a created\nconfigmap/b created\n"
+    assert kubectl("apply", "-f", "-", stdin=document).stdout == "configmap/a unchanged\nconfigmap/b unchanged\n"
+    assert kubectl("replace", "-f", "-", stdin=document).stdout == "configmap/a replaced\nconfigmap/b replaced\n"
+    wrong = write({"apiVersion": "v1", "kind": "List", "items": [{**bodies.config_map("c"), "dota": {}}]})
+    refused = kubectl("create", "-f", "-", stdin=wrong, check=False)
+    assert refused.returncode == 1
+    assert 'unknown field "dota"' in refused.stderr
+    assert kubectl("delete", "-f", "-", stdin=document).stdout.count("deleted") == 2
+
+
 def test_server_side_apply_reports_conflicts(kubectl: Kubectl) -> None:
     body = bodies.config_map("a", k="1")
     done = kubectl("apply", "--server-side", "-f", "-", stdin=write(body))

@@ -253,3 +253,10 @@ COLUMNS = {
 def test_columns_of_the_built_in_kinds(api: Api, path: str) -> None:
     table = api.get(f"/{path}", limit=1, accept="application/json;as=Table;g=meta.k8s.io;v=v1").body
     assert " ".join(column["name"] for column in table["columnDefinitions"]) == COLUMNS[path]
+
+
+@pytest.mark.parametrize("name", ["limit", "timeoutSeconds"])
+def test_a_number_that_is_none_is_shown(api: Api, secrets: str, name: str) -> None:
+    refused = api.get(secrets, **{name: "x"})
+    assert (refused.status, refused.reason) == (400, "BadRequest")
+    assert 'strconv.ParseInt: parsing "x": invalid syntax' in refused.message

@@ -147,6 +147,24 @@ def test_an_eviction_deletes_a_free_pod(api: Api, pods: str, node: str) -> None:
     api.delete(f"{pods}/p", gracePeriodSeconds=0)
 
 
+def test_an_evicted_pod_says_why_it_goes_also_before_it_runs(api: Api, pods: str, node: str) -> None:
+    api.post(pods, bodies.pod("p"))
+    api.post(f"{pods}/p/binding", {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": node}})
+    assert api.post(f"{pods}/p/eviction", eviction("p")).status == 201
+    evicted = api.get(f"{pods}/p").body
+    assert evicted["metadata"]["deletionTimestamp"]
+    told = [item for item in evicted["status"]["conditions"] if item["type"] == "DisruptionTarget"]
+    assert len(told) == 1
+    assert {key: told[0][key] for key in told[0] if key != "lastTransitionTime"} == {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+        "lastProbeTime": None,
+    }
+    api.delete(f"{pods}/p", gracePeriodSeconds=0)
+
+
 def test_a_budget_forbids_an_eviction(api: Api, pods: str, node: str, namespace: str) -> None:
     budgets = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
     for name in ("p1", "p2"):

@@ -24,7 +24,7 @@ CRD_OBJECTS = json.loads((Path(__file__).parents[2] / "koord/vectors/crd_objects
 ACCOUNT_VOLUME = "kube-api-access-"
 # Selectors and labels of jobs come from storage preparation, the taint of new nodes from a plugin we do not have.
 FILLED_ELSEWHERE = ("jobs", "clusterroles", "nodes")
-GIVEN_BY_OTHERS = ("clusterIP", "clusterIPs", "finalizers")
+GIVEN_BY_OTHERS = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "finalizers")
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from cryptography.x509.oid import NameOID
 
 from sandbox import kubeconfig
 from sandbox.admission.chain import AdmissionChain
-from sandbox.admission.request import AdmissionRequest, Admitted
+from sandbox.admission.request import AdmissionRequest, Admitted, Complete
 from sandbox.apiserver import status
 from sandbox.apiserver.builtin_kinds import builtin_kinds
 from sandbox.apiserver.server import ADMIN, ApiServer, User
@@ -194,11 +194,12 @@ class SlowAdmission:
     def __init__(self) -> None:
         self.meanwhile: Callable[[], None] = lambda: None
 
-    async def admit(self, request: AdmissionRequest) -> Admitted:
+    async def admit(self, request: AdmissionRequest, complete: Complete | None = None) -> Admitted:
         await asyncio.sleep(0)
         if request.operation == "UPDATE":
             self.meanwhile()
-        return Admitted(request.object, ("be careful",))
+        created = complete(request.object) if complete and request.object is not None else request.object
+        return Admitted(created, ("be careful",))
 
 
 async def test_a_patch_is_tried_again_when_somebody_was_faster() -> None:
@@ -251,7 +252,7 @@ async def test_warnings_of_admission_are_headers() -> None:
 
 
 class BrokenAdmission:
-    async def admit(self, request: AdmissionRequest) -> Admitted:
+    async def admit(self, request: AdmissionRequest, complete: Complete | None = None) -> Admitted:
         raise ZeroDivisionError("oh no")
 
 
